@@ -1,0 +1,168 @@
+"""What a reader is, and how it gets at bytes: by content, streaming, with a cap on expansion."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from chakra_core.errors import CorruptTrace, LimitExceeded
+from chakra_core.trace import Trace
+
+__all__ = ["HEAD_BYTES", "Progress", "Reader", "Source", "no_progress"]
+
+HEAD_BYTES = 64 * 1024
+"""How much decompressed content a reader sees to recognise a format."""
+
+MAX_EXPANDED_BYTES = 64 * 1024**3
+"""Most bytes a compressed file may expand to."""
+
+MAX_RATIO = 2000
+"""Largest expansion factor believed; beyond it (and beyond 1 GiB) a file is taken for a decompression bomb."""
+
+Progress = Callable[[float, str], None]
+"""Called with the share done (0..1) and what is going on; may raise to cancel."""
+
+
+def no_progress(share: float, message: str) -> None:
+    """Ignore progress."""
+
+
+class _Capped(io.RawIOBase):
+    """A stream that stops with LimitExceeded once it has given more bytes than allowed."""
+
+    def __init__(self, inner: IO[bytes], path: Path, limit: int) -> None:
+        super().__init__()
+        self._inner, self._path, self._limit, self._given = inner, path, limit, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast("bytearray", buffer))
+        data = self._inner.read(len(view))
+        view[: len(data)] = data
+        self._given += len(data)
+        if self._given > self._limit:
+            raise LimitExceeded(
+                f"{self._path}: expands to more than {self._limit:,} bytes; "
+                "decompress it yourself if this is really a trace"
+            )
+        return len(data)
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+
+@dataclass(frozen=True)
+class Source:
+    """One trace file: its path and its (decompressed) content."""
+
+    path: Path
+    max_expanded: int = MAX_EXPANDED_BYTES
+    progress: Progress = field(default=no_progress, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """File name, without a compression suffix."""
+        name = self.path.name
+        for suffix in (".gz", ".zst", ".bz2", ".xz"):
+            name = name.removesuffix(suffix)
+        return name
+
+    @cached_property
+    def compression(self) -> str:
+        """``""``, ``gzip``, ``zstd``, ``bz2`` or ``xz``, by the first bytes of the file."""
+        with self.path.open("rb") as file:
+            magic = file.read(6)
+        for start, kind in (
+            (b"\x1f\x8b", "gzip"),
+            (b"\x28\xb5\x2f\xfd", "zstd"),
+            (b"BZh", "bz2"),
+            (b"\xfd7zXZ\x00", "xz"),
+        ):
+            if magic.startswith(start):
+                return kind
+        return ""
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return self.path.stat().st_size
+
+    def open(self) -> IO[bytes]:
+        """Decompressed content as a buffered stream that stops at the expansion cap."""
+        if not self.compression:
+            return self.path.open("rb")
+        limit = min(self.max_expanded, max(1024**3, MAX_RATIO * self.size))
+        return io.BufferedReader(_Capped(_decompressor(self.path, self.compression), self.path, limit), 1024 * 1024)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first ``HEAD_BYTES`` of decompressed content (fewer where the file is shorter or damaged)."""
+        try:
+            with self.open() as stream:
+                return stream.read(HEAD_BYTES)
+        except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+            raise CorruptTrace(f"{self.path}: its {self.compression or 'content'} cannot be read: {error}") from error
+
+    def read(self) -> bytes:
+        """Everything, decompressed.
+
+        A compressed stream that ends early gives what could be inflated; readers then see a truncated document
+        and report it.
+        """
+        with self.open() as stream:
+            if not self.compression:
+                return stream.read()
+            parts: list[bytes] = []
+            try:
+                while part := stream.read(8 * 1024 * 1024):
+                    parts.append(part)
+            except (EOFError, OSError, lzma.LZMAError) as error:
+                if not parts:
+                    raise CorruptTrace(f"{self.path}: its {self.compression} stream is damaged: {error}") from error
+            return b"".join(parts)
+
+
+def _decompressor(path: Path, kind: str) -> IO[bytes]:
+    if kind == "gzip":
+        from isal import igzip
+
+        return cast("IO[bytes]", igzip.open(path, "rb"))
+    if kind == "zstd":
+        import zstandard
+
+        return cast("IO[bytes]", zstandard.open(path, "rb"))
+    if kind == "bz2":
+        return bz2.open(path, "rb")
+    return lzma.open(path, "rb")
+
+
+class Reader(Protocol):
+    """One trace format. Add one by writing a module with these members and naming it in ``readers.READERS``."""
+
+    name: str
+    """Short name shown to users, e.g. ``chakra-et``."""
+    description: str
+    """One sentence for ``chakra-dashboard info --formats``."""
+    suffixes: tuple[str, ...]
+    """File names that usually hold this format; only a hint."""
+
+    def sniff(self, head: bytes, name: str) -> float:
+        """Confidence (0..1) that a file that starts with ``head`` and is called ``name`` is of this format."""
+        ...
+
+    def read(self, source: Source) -> Sequence[Trace]:
+        """Read the whole file into one Trace per rank it holds.
+
+        Raises:
+            CorruptTrace: nothing usable could be read. Partial damage becomes a health finding instead.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The dashboard: a Dash application over ``chakra_core``."""
