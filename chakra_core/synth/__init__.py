@@ -1,0 +1,1 @@
+"""Workloads made from a description of a model, without a recording."""

@@ -1,0 +1,125 @@
+"""The catalogue: schema, sources, names found in traces."""
+
+import pytest
+
+from chakra_core.errors import ChakraError
+from chakra_core.hardware import get_device, list_devices, load_catalogue, lookup
+
+NAMES = {
+    "NVIDIA H100 80GB HBM3": "H100 SXM",
+    "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA H200": "H200 SXM",
+    "NVIDIA B200": "B200 SXM",
+    "NVIDIA GB200": "GB200 NVL72",
+    "AMD Instinct MI300X VF": "MI300X",
+    "AMD Instinct MI300X": "MI300X",
+    "AMD Instinct MI210": "MI210",
+    "Tesla V100-SXM2-32GB": "V100 SXM2 32GB",
+    "Tesla V100-SXM2-16GB": "V100 SXM2 16GB",
+    "NVIDIA A100-SXM4-40GB": "A100 SXM 40GB",
+    "NVIDIA A100-PG509-200": "A100 SXM 40GB",
+    "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB",
+    "NVIDIA GeForce RTX 2080 Ti": "RTX 2080 Ti",
+    "TPU v6 Lite": "TPU v6e",
+    "TPU v5 lite": "TPU v5e",
+    "h100 sxm": "H100 SXM",
+}
+
+MINIMAL = """
+[[device]]
+name = "Mine"
+vendor = "Us"
+patterns = ['mine']
+peak_flops = { bf16 = 1e12 }
+memory_bandwidth = 1e11
+memory_bytes = 1_000_000_000
+domain_size = 4
+[device.sources]
+peak_flops = "our sheet § table 1"
+memory_bandwidth = "our sheet § table 1"
+memory_bytes = "our sheet § table 1"
+domain_size = "our sheet § table 2"
+"""
+
+
+def test_every_number_has_a_source():
+    devices = list_devices()
+    assert len(devices) >= 18
+    assert len({device.name for device in devices}) == len(devices)
+    for device in devices:
+        numbers = ["peak_flops", "memory_bandwidth", "memory_bytes", "domain_size"]
+        optional = ["link_bandwidth", "link_latency_ns", "scale_out_bandwidth"]
+        for number in numbers + [key for key in optional if getattr(device, key) is not None]:
+            document, _, place = device.sources[number].partition(": ")
+            assert len(document) > 8, (device.name, number)
+            assert place, (device.name, number)
+
+
+def test_numbers_are_plausible():
+    for device in list_devices():
+        assert 1e13 <= device.peak("bf16")[0] <= 1e16, device.name
+        assert 1e11 <= device.memory_bandwidth <= 2e13, device.name
+        assert 1e10 <= device.memory_bytes <= 1e12, device.name
+        lower = [device.peak_flops[key] for key in ("fp64", "fp32", "tf32", "bf16", "fp8") if key in device.peak_flops]
+        assert lower == sorted(lower), device.name
+
+
+@pytest.mark.parametrize(("seen", "name"), NAMES.items())
+def test_lookup_of_names_in_traces(seen, name):
+    found = lookup(seen)
+    assert found is not None
+    assert found.name == name
+
+
+def test_lookup_of_unknown_names():
+    for name in ("", "ARTEMIS", "AMD Radeon Graphics", "X", "cpu"):
+        assert lookup(name) is None
+    with pytest.raises(ChakraError, match=r"not in the catalogue; known: .*H100 SXM"):
+        get_device("ARTEMIS")
+
+
+def test_precision_falls_back_and_says_so():
+    assert get_device("V100 SXM2 16GB").peak("bf16") == (125e12, "fp16")
+    assert get_device("H100 SXM").peak("bf16") == (989.5e12, "bf16")
+    with pytest.raises(KeyError):
+        get_device("H100 SXM").peak("bf17")
+
+
+def test_bandwidth_of_a_group():
+    mi300x = get_device("MI300X")
+    assert mi300x.group_bandwidth(2) == pytest.approx(64e9)  # one link of seven
+    assert mi300x.group_bandwidth(4) == pytest.approx(192e9)
+    assert mi300x.group_bandwidth(8) == pytest.approx(448e9)
+    assert get_device("H100 SXM").group_bandwidth(2) == pytest.approx(450e9)
+    assert get_device("TPU v6e").group_bandwidth(16) == pytest.approx(200e9)  # one of two axes
+    assert get_device("TPU v6e").group_bandwidth(256) == pytest.approx(400e9)
+    assert get_device("Trainium 2").group_bandwidth(2) is None
+
+
+def test_a_users_file_adds_and_replaces(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINIMAL + MINIMAL.replace('"Mine"', '"MI300X"').replace("'mine'", "'MI300X'"))
+    catalogue = load_catalogue([path])
+    assert get_device("a mine here", catalogue).name == "Mine"
+    assert get_device("MI300X", catalogue).peak_flops == {"bf16": 1e12}
+    assert get_device("MI300X").peak_flops["bf16"] == 1307.4e12
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("memory_bandwidth = 1e11\n", ""), "memory_bandwidth is missing"),
+        (('memory_bandwidth = "our sheet § table 1"\n', ""), r"no source for \['memory_bandwidth'\]"),
+        (("= 1e11", "= -1"), "must be a positive number"),
+        (("bf16 = 1e12", "bf17 = 1e12"), "known precision"),
+        (("our sheet § table 2", "our sheet"), "document § place"),
+        (("'mine'", "'('"), "not a regular expression"),
+        (("vendor", "colour = 1\nvendor"), r"unknown keys \['colour'\]"),
+        (("[[device]]", "[[device]"), "cannot be read"),
+    ],
+)
+def test_broken_files_are_refused(tmp_path, change, said):
+    path = tmp_path / "broken.toml"
+    path.write_text(MINIMAL.replace(*change))
+    with pytest.raises(ChakraError, match=said):
+        load_catalogue([path])
