@@ -61,7 +61,10 @@ def test_model_parallel_blocks_on_activations(tmp_path: Path):
 
 
 def test_dlrm_overlaps_the_embedding_exchange(tmp_path: Path):
-    layers = "\n".join(f"{name} -1 1 {comm} 4 1 NONE 0 1 NONE 0 1" for name, comm in [("emb", "ALLTOALL"), ("bot", "NONE"), ("top", "NONE")])
+    layers = "\n".join(
+        f"{name} -1 1 {comm} 4 1 NONE 0 1 NONE 0 1"
+        for name, comm in [("emb", "ALLTOALL"), ("bot", "NONE"), ("top", "NONE")]
+    )
     trace = read(tmp_path, f"HYBRID_DLRM 1\n3\n{layers}\n")
     assert waits(trace)["bot fwd"] == ["emb fwd"]
     assert waits(trace)["top fwd"] == ["bot fwd", "emb fwd all-to-all"]

@@ -76,7 +76,7 @@ def test_times_links_and_operands(tmp_path: Path):
 def test_damaged_profile_is_an_error_with_its_name(tmp_path: Path):
     path = tmp_path / "bad.xplane.pb"
     path.write_bytes(gpu_profile().SerializeToString()[:-3])
-    with pytest.raises(CorruptTrace, match="bad.xplane.pb"):
+    with pytest.raises(CorruptTrace, match=r"bad\.xplane\.pb"):
         READER.read(Source(path))
 
 

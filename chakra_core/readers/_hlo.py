@@ -71,7 +71,9 @@ def parse_module(data: bytes) -> HloModule | None:
     except DecodeError:
         return None
     module = proto.hlo_module
-    entry = [part for part in module.computations if part.id == module.entry_computation_id] or list(module.computations)
+    entry = [part for part in module.computations if part.id == module.entry_computation_id] or list(
+        module.computations
+    )
     if not entry:
         return None
     instructions = [step for part in module.computations for step in part.instructions]
@@ -135,7 +137,11 @@ def _iota(count: int, per_group: int, dims: tuple[int, ...], perm: tuple[int, ..
     total = 1
     for size in dims:
         total *= size
-    if total != count * per_group or not 0 < total <= _MAX_MEMBERS or sorted(perm or range(len(dims))) != list(range(len(dims))):
+    if (
+        total != count * per_group
+        or not 0 < total <= _MAX_MEMBERS
+        or sorted(perm or range(len(dims))) != list(range(len(dims)))
+    ):
         return ()
     order = perm or tuple(range(len(dims)))
     strides = [1] * len(dims)

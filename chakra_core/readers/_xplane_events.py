@@ -72,7 +72,7 @@ def plane_stats(plane: Any) -> Stats:
 
 def event_of(raw: Any, metadata: Any, stats: Stats, line_ns: int) -> Event:
     """Decode one event; a display name wins over a name that is a whole HLO instruction."""
-    described = metadata[raw.metadata_id] if raw.metadata_id in metadata else None
+    described = metadata.get(raw.metadata_id)
     values = dict(stats.of_metadata(raw.metadata_id, described)) if described is not None else {}
     values.update(stats.of(raw.stats))
     full = text_of(described.name) if described is not None else f"event {raw.metadata_id}"

@@ -162,7 +162,9 @@ class AstraSimTextReader:
         header = lines[0].split()
         options = dict(re.findall(r"(\w+):\s*(-?\d+)", lines[0]))
         layers, bad = _layers(lines[2:], source.path)
-        dlrm = int(header[1]) if header[0].startswith("HYBRID_DLRM") and len(header) > 1 and header[1].isdigit() else None
+        dlrm = (
+            int(header[1]) if header[0].startswith("HYBRID_DLRM") and len(header) > 1 and header[1].isdigit() else None
+        )
         graph = _lay_out(layers, dlrm)
         promised = int(lines[1].split()[0]) if lines[1].split() and lines[1].split()[0].isdigit() else len(layers)
         return [_trace(source, header[0], options, graph, _findings(graph, bad, promised, len(layers)))]
@@ -172,27 +174,45 @@ def _findings(graph: _Graph, bad: list[int], promised: int, found: int) -> list[
     findings = []
     if bad:
         findings.append(
-            HealthFinding("damaged-record", Severity.WARNING, len(bad), f"{len(bad)} lines are no layers, the first is line {bad[0]}.", "The other layers are shown; correct the line.")  # noqa: E501
+            HealthFinding(
+                "damaged-record",
+                Severity.WARNING,
+                len(bad),
+                f"{len(bad)} lines are no layers, the first is line {bad[0]}.",
+                "The other layers are shown; correct the line.",
+            )
         )
     if promised > found + len(bad):
         findings.append(
-            HealthFinding("truncated", Severity.ERROR, promised - found, f"The header promises {promised} layers, {found} are there.", "The file may be cut; write it again.")  # noqa: E501
+            HealthFinding(
+                "truncated",
+                Severity.ERROR,
+                promised - found,
+                f"The header promises {promised} layers, {found} are there.",
+                "The file may be cut; write it again.",
+            )
         )
     unknown = [at for at, row in enumerate(graph.rows) if row["comm_op"] == CommOp.UNKNOWN]
     if unknown:
         findings.append(
-            HealthFinding.of("collective-type", Severity.WARNING, unknown, f"{len(unknown)} communication nodes have a type that is not known.", "They are kept with type unknown.")  # noqa: E501
+            HealthFinding.of(
+                "collective-type",
+                Severity.WARNING,
+                unknown,
+                f"{len(unknown)} communication nodes have a type that is not known.",
+                "They are kept with type unknown.",
+            )
         )
     return findings
 
 
-def _trace(
-    source: Source, kind: str, options: dict[str, str], graph: _Graph, findings: list[HealthFinding]
-) -> Trace:
+def _trace(source: Source, kind: str, options: dict[str, str], graph: _Graph, findings: list[HealthFinding]) -> Trace:
     rows = graph.rows
     names = tuple(dict.fromkeys(row["name"] for row in rows))
     code = {name: at for at, name in enumerate(names)}
-    columns = {key: [row[key] for row in rows] for key in ("kind", "category", "lane", "dur_ns", "comm_op", "comm_bytes")}
+    columns = {
+        key: [row[key] for row in rows] for key in ("kind", "category", "lane", "dur_ns", "comm_op", "comm_bytes")
+    }
     n = len(rows)
     sources, targets = np.array(graph.edges, np.int64).reshape(-1, 2).T
     world = int(options.get("all_gpus", "-1"))

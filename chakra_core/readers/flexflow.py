@@ -152,7 +152,9 @@ class _Builder:
         here = self.row_by_id
         pairs = [(here[a], here[b]) for a, b in edges if a in here and b in here]
         sources, targets = np.array(pairs, np.int64).reshape(-1, 2).T
-        labels = [task.name if task.kind in (task.name, "Operator") else f"{task.name} {task.kind}" for task in self.tasks]
+        labels = [
+            task.name if task.kind in (task.name, "Operator") else f"{task.name} {task.kind}" for task in self.tasks
+        ]
         names = tuple(dict.fromkeys(labels))
         code = {name: at for at, name in enumerate(names)}
         columns = {key: [row[key] for row in self.rows] for key in (self.rows[0] if self.rows else {})}
@@ -196,7 +198,9 @@ class FlexFlowReader:
         tasks, edges, bad = _parse(body)
         if not tasks:
             raise CorruptTrace(f"{source.path}: the task graph has no node that makes sense")
-        findings = _findings(tasks, edges, bad, found[-1].end(), closed=body.rstrip().find("}\n") >= 0 or body.rstrip().endswith("}"))
+        findings = _findings(
+            tasks, edges, bad, found[-1].end(), closed=body.rstrip().find("}\n") >= 0 or body.rstrip().endswith("}")
+        )
         meta = {"path": str(source.path), "format": self.name, "events": len(tasks)}
         if all(task.device >= 0 for task in tasks):
             return _per_device(tasks, edges, meta, findings)
@@ -212,15 +216,33 @@ def _findings(
     if bad:
         where = f"the first at byte {offset + bad[0]:,}"
         findings.append(
-            HealthFinding("damaged-record", Severity.WARNING, len(bad), f"{len(bad)} nodes have labels that cannot be read, {where}.", "The rest is shown; export the graph again.")  # noqa: E501
+            HealthFinding(
+                "damaged-record",
+                Severity.WARNING,
+                len(bad),
+                f"{len(bad)} nodes have labels that cannot be read, {where}.",
+                "The rest is shown; export the graph again.",
+            )
         )
     if dangling:
         findings.append(
-            HealthFinding("unresolved-dependency", Severity.WARNING, dangling, f"{dangling} edges name nodes that the graph does not declare.", "They are left out.")  # noqa: E501
+            HealthFinding(
+                "unresolved-dependency",
+                Severity.WARNING,
+                dangling,
+                f"{dangling} edges name nodes that the graph does not declare.",
+                "They are left out.",
+            )
         )
     if not closed:
         findings.append(
-            HealthFinding("truncated", Severity.ERROR, 1, "The graph ends before its closing brace.", "What was written is shown; export it again.")  # noqa: E501
+            HealthFinding(
+                "truncated",
+                Severity.ERROR,
+                1,
+                "The graph ends before its closing brace.",
+                "What was written is shown; export it again.",
+            )
         )
     return findings
 
@@ -232,7 +254,6 @@ def _per_device(
     devices = sorted({task.device for task in tasks} | {task.peer for task in tasks if task.peer >= 0})
     if len(devices) > 1_000_000:
         raise CorruptTrace(f"{meta['path']}: names {len(devices):,} devices")
-    transfers = {task.id for task in tasks if task.peer >= 0}
     builders = {device: _Builder(device) for device in {task.device for task in tasks if task.peer < 0} | set(devices)}
     for task in tasks:
         if task.peer < 0:
@@ -241,32 +262,49 @@ def _per_device(
         tag = task.id % 2**31
         builders[task.device].add(task, NodeKind.COMM_SEND, 1, comm_op=CommOp.SEND, comm_peer=task.peer, comm_tag=tag)
         if task.peer != task.device:
-            builders[task.peer].add(task, NodeKind.COMM_RECV, 1, comm_op=CommOp.RECV, comm_peer=task.device, comm_tag=tag)
+            builders[task.peer].add(
+                task, NodeKind.COMM_RECV, 1, comm_op=CommOp.RECV, comm_peer=task.device, comm_tag=tag
+            )
     home = {task.id: task.device for task in tasks}
     target = {task.id: task.peer if task.peer >= 0 else task.device for task in tasks}
     lanes = (
         Lane("compute", Domain.DEVICE, LaneKind.RESOURCE, device=0),
         Lane("communication", Domain.DEVICE, LaneKind.RESOURCE, device=0),
     )
-    traces = []
-    for rank, builder in sorted(builders.items()):
-        mine = [
-            (a, b) for a, b in edges
-            if target.get(a) == rank and home.get(b) == rank or (a in transfers and b in transfers and home.get(a) == rank == home.get(b))
-        ]  # fmt: skip
-        traces.append(
-            builder.build(mine, lanes, TraceMeta(**meta, schema="chakra dialect", rank=rank, world_size=len(builders)), findings)
+    by_rank: dict[int, list[tuple[int, int]]] = {rank: [] for rank in builders}
+    lost = 0
+    for first, second in edges:
+        rank = home.get(second, -1)
+        if rank >= 0 and target.get(first) == rank:
+            by_rank[rank].append((first, second))
+        else:
+            lost += first in home and second in home
+    if lost:
+        text = f"{lost} dependencies lead from one device to another without a transfer."
+        findings = [
+            *findings,
+            HealthFinding("cross-device-dependency", Severity.WARNING, lost, text, "They are left out."),
+        ]
+    size = len(builders)
+    return [
+        builder.build(
+            by_rank[rank], lanes, TraceMeta(**meta, schema="chakra dialect", rank=rank, world_size=size), findings
         )
-    return traces
+        for rank, builder in sorted(builders.items())
+    ]
 
 
-def _whole(tasks: list[_Task], edges: list[tuple[int, int]], meta: dict[str, Any], findings: list[HealthFinding]) -> Trace:
+def _whole(
+    tasks: list[_Task], edges: list[tuple[int, int]], meta: dict[str, Any], findings: list[HealthFinding]
+) -> Trace:
     """One trace for a dialect without devices; timed tasks are put on the fewest lanes on which none overlap."""
     builder = _Builder(0)
     timed = all(task.start_ns != NO_TIME for task in tasks)
     lane_of, count = _fewest_lanes(tasks) if timed else ({}, 1)
     for task in tasks:
-        builder.add(task, NodeKind.COMP, lane_of.get(task.id, 0), comm_op=CommOp.UNKNOWN if task.kind == "Comm" else CommOp.NONE)
+        builder.add(
+            task, NodeKind.COMP, lane_of.get(task.id, 0), comm_op=CommOp.UNKNOWN if task.kind == "Comm" else CommOp.NONE
+        )
     label = "track {} (device not recorded)" if timed else "operators"
     lanes = tuple(Lane(label.format(at), Domain.DEVICE, LaneKind.RESOURCE, device=0) for at in range(count))
     schema = "task graph" if timed else "computation graph"

@@ -22,7 +22,10 @@ from chakra_core.trace import Columns, Edges, HealthFinding, Lane, Trace, TraceM
 
 __all__ = ["READER", "RunMetadataReader"]
 
-_HEAD = re.compile(rb"\n[\x80-\xff]{0,9}[\x00-\x7f]\n[\x80-\xff]{0,9}[\x00-\x7f]\n.(/job:|/device:|/host:|/cpu|/gpu)", re.DOTALL | re.I)
+_HEAD = re.compile(
+    rb"\n[\x80-\xff]{0,9}[\x00-\x7f]\n[\x80-\xff]{0,9}[\x00-\x7f]\n.(/job:|/device:|/host:|/cpu|/gpu)",
+    re.DOTALL | re.IGNORECASE,
+)
 _LABEL = re.compile(r"^(?:\[[^\]]*\]\s*)?(?P<name>[^\s=]+) = (?P<op>[\w>]+)\((?P<inputs>.*)\)")
 
 
@@ -112,19 +115,30 @@ def _build(source: Source, message: Any, nodes: list[tuple[int, Any]]) -> Trace:
 
     n = len(nodes)
     ops = [match["op"] if (match := _LABEL.match(text_of(node.timeline_label))) else "" for _, node in nodes]
-    labels = [f"{text_of(node.node_name)}:{op}" if op else text_of(node.node_name) for (_, node), op in zip(nodes, ops, strict=True)]
+    labels = [
+        f"{text_of(node.node_name)}:{op}" if op else text_of(node.node_name)
+        for (_, node), op in zip(nodes, ops, strict=True)
+    ]
     names = tuple(dict.fromkeys(labels))
     code = {name: at for at, name in enumerate(names)}
     lanes, lane_of, domains = _lanes(message, nodes)
     kinds = classify_names([op or label for op, label in zip(ops, labels, strict=True)])
     pairs, missing = _links(message, nodes)
     times = [_times(node) for _, node in nodes]
-    sizes = [sum(out.tensor_description.allocation_description.requested_bytes for out in node.output) for _, node in nodes]
+    sizes = [
+        sum(out.tensor_description.allocation_description.requested_bytes for out in node.output) for _, node in nodes
+    ]
     edges = np.array(pairs, np.int64).reshape(-1, 3)
     health = []
     if missing:
         health.append(
-            HealthFinding("unresolved-dependency", Severity.INFO, missing, f"{missing} inputs name operators that did not run in this step.", "Constants folded before the step are expected here.")  # noqa: E501
+            HealthFinding(
+                "unresolved-dependency",
+                Severity.INFO,
+                missing,
+                f"{missing} inputs name operators that did not run in this step.",
+                "Constants folded before the step are expected here.",
+            )
         )
     return Trace(
         columns=Columns.build(

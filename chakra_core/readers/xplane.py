@@ -237,11 +237,35 @@ def _findings(space: Any, found: _Collected) -> list[HealthFinding]:
     findings = []
     said = [*space.errors, *space.warnings]
     if said:
-        findings.append(HealthFinding("profiler-message", Severity.WARNING, len(said), f"The profiler reported: {said[0]}", "Profile again if data is missing."))  # noqa: E501
+        findings.append(
+            HealthFinding(
+                "profiler-message",
+                Severity.WARNING,
+                len(said),
+                f"The profiler reported: {said[0]}",
+                "Profile again if data is missing.",
+            )
+        )
     if found.undecoded:
-        findings.append(HealthFinding("damaged-record", Severity.WARNING, found.undecoded, f"{found.undecoded} HLO modules cannot be decoded.", "Dependencies of those modules are missing."))  # noqa: E501
+        findings.append(
+            HealthFinding(
+                "damaged-record",
+                Severity.WARNING,
+                found.undecoded,
+                f"{found.undecoded} HLO modules cannot be decoded.",
+                "Dependencies of those modules are missing.",
+            )
+        )
     if not found.start_ns:
-        findings.append(HealthFinding("relative-times", Severity.INFO, 1, "The profile does not say when it started.", "Times count from its start; other hosts' profiles cannot be aligned with it."))  # noqa: E501
+        findings.append(
+            HealthFinding(
+                "relative-times",
+                Severity.INFO,
+                1,
+                "The profile does not say when it started.",
+                "Times count from its start; other hosts' profiles cannot be aligned with it.",
+            )
+        )
     return findings
 
 

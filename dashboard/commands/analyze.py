@@ -25,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Analyse every trace found; a file that cannot be opened is reported and makes the status 1."""
     runs, errors = open_each(options.paths)
-    records = [
-        _analyse(one, trace, options) for one in runs for trace in select_ranks(one, options.ranks)
-    ]
+    records = [_analyse(one, trace, options) for one in runs for trace in select_ranks(one, options.ranks)]
     if options.json:
         emit({"traces": records, "errors": errors})
     else:
@@ -72,4 +70,6 @@ def _print(record: dict[str, Any]) -> None:
     print_table(("dependency critical path", "ms"), [(f"{path['nodes']:,} nodes", f"{path['length_ns'] / 1e6:,.3f}")])
 
 
-COMMAND = Command("analyze", "Where the time of traces goes: breakdown, operators, kernels, critical path.", configure, run)
+COMMAND = Command(
+    "analyze", "Where the time of traces goes: breakdown, operators, kernels, critical path.", configure, run
+)

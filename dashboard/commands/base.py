@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ def complain(message: object) -> None:
     sys.stderr.write(f"chakra-dashboard: {text}\n")
 
 
-def print_table(header: tuple[str, ...], rows: list[tuple[object, ...]], *, width: int = 64) -> None:
+def print_table(header: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, width: int = 64) -> None:
     """Print rows in aligned columns; long cells are cut in the middle."""
     cells = [[_cell(entry, width) for entry in row] for row in [header, *rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(header))]

@@ -22,7 +22,9 @@ def run(options: argparse.Namespace) -> int:
     """Describe every trace found; a file that cannot be opened is reported and makes the status 1."""
     runs, errors = open_each(options.paths)
     if options.json:
-        emit({"traces": [describe(trace) for one in runs for trace in one.traces], "errors": errors, "runs": _runs(runs)})
+        emit(
+            {"traces": [describe(trace) for one in runs for trace in one.traces], "errors": errors, "runs": _runs(runs)}
+        )
     else:
         for one in runs:
             _print(one)
