@@ -12,7 +12,7 @@ from tests.builder import make_trace, node
 
 
 def linear():
-    """An operator linear(0-100) holds t(5-15) and mm(20-90); mm launches twice (30-35, 50-60); two kernels overlap."""
+    """Operator linear, 0 to 100, holds t (5-15) and mm (20-90, which launches at 30 and 50); two kernels overlap."""
     run_time = {"category": Category.RUNTIME}
     return make_trace(
         [

@@ -7,6 +7,7 @@ communication kernels, and copies and memsets of one device,
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -235,7 +236,7 @@ def _running_end(end: I64, first: NDArray[np.bool_]) -> I64:
         return np.maximum.accumulate(end)
     bounds = np.r_[np.flatnonzero(first), len(end)]
     reached = np.empty_like(end)
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in itertools.pairwise(bounds.tolist()):
         reached[low:high] = np.maximum.accumulate(end[low:high])
     return reached
 
