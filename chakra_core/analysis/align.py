@@ -65,8 +65,8 @@ def normalise_operator(name: str) -> str:
     """
     text = _HASH.sub("", _NCCL.sub("comm:", name))
     prefix, colons, rest = text.rpartition("::")
-    rest = _VENDOR.sub("", rest).strip("_") if prefix in ("aten", "torch", "at::native") else rest
-    text = f"{prefix}{colons}{rest or name}"
+    if prefix in ("aten", "torch", "at::native"):
+        text = f"{prefix}{colons}{_VENDOR.sub('', rest).strip('_') or rest}"
     return _TRAILING_NUMBER.sub("", text) or name
 
 
