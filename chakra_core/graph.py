@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from chakra_core.trace import Edges
 
-__all__ = ["LongestPath", "break_cycles", "longest_path", "neighbourhood", "reverse", "shortest_path", "topological_order"]
+__all__ = [
+    "LongestPath",
+    "break_cycles",
+    "longest_path",
+    "neighbourhood",
+    "reverse",
+    "shortest_path",
+    "topological_order",
+]
 
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]

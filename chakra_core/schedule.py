@@ -81,7 +81,9 @@ def replay(
     for at, (trace, (_, closing)) in enumerate(zip(laned, graphs, strict=True)):
         columns = trace.columns.with_(start_ns=start[offsets[at] : offsets[at + 1]], dur_ns=dur[at])
         health = trace.health + _cycles(trace, closing)
-        done.append(trace.with_(columns=columns, meta=dataclasses.replace(trace.meta, time_kind=time_kind), health=health))
+        done.append(
+            trace.with_(columns=columns, meta=dataclasses.replace(trace.meta, time_kind=time_kind), health=health)
+        )
     return Replay(tuple(done), int(given_up))
 
 
@@ -145,10 +147,10 @@ def _meetings(traces: Sequence[Trace], offsets: I64) -> tuple[I64, I64, I64]:
             counters[key] += 1
     instance = np.full(int(offsets[-1]), -1, np.int64)
     kept = [rows for rows in meetings.values() if len(rows) > 1]
-    for number, rows in enumerate(kept):
-        instance[rows] = number
-    member_ptr = np.concatenate([[0], np.cumsum([len(rows) for rows in kept])]).astype(np.int64)
-    members = np.array([row for rows in kept for row in rows], np.int64)
+    for number, meeting in enumerate(kept):
+        instance[meeting] = number
+    member_ptr = np.concatenate([[0], np.cumsum([len(meeting) for meeting in kept])]).astype(np.int64)
+    members = np.array([row for meeting in kept for row in meeting], np.int64)
     return instance, member_ptr, members
 
 
@@ -168,7 +170,7 @@ def _transfers(traces: Sequence[Trace], offsets: I64) -> tuple[I64, I64]:
                 sends[rank, peer, tag].append(row + int(offsets[at]))
             else:
                 receives[peer, rank, tag].append(row + int(offsets[at]))
-    for key, rows in sends.items():
-        for send, receive in zip(rows, receives.get(key, ()), strict=False):
+    for key, sent in sends.items():
+        for send, receive in zip(sent, receives.get(key, ()), strict=False):
             send_of[receive], recv_of[send] = send, receive
     return send_of, recv_of
