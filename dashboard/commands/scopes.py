@@ -6,7 +6,6 @@ import argparse
 import re
 
 from chakra_core.analysis.scope import Scope
-
 from chakra_core.analysis.steps import find_steps
 from chakra_core.errors import AnalysisError
 from chakra_core.trace import Run, Trace
