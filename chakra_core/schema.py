@@ -97,6 +97,7 @@ class CommOp(IntEnum):
     SEND = 10
     RECV = 11
     UNKNOWN = 12
+    PERMUTE = 13  # collective-permute: every rank sends to one other
 
     @property
     def label(self) -> str:

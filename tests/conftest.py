@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("compiled", deadline=None)  # the first example pays for compiling the kernels
+settings.load_profile("compiled")
 
 ROOT = Path(__file__).resolve().parent.parent
 

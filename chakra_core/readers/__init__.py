@@ -18,6 +18,10 @@ READERS: tuple[str, ...] = (
     "chakra_core.readers.chakra_et",
     "chakra_core.readers.chakra_json",
     "chakra_core.readers.kineto",
+    "chakra_core.readers.xplane",
+    "chakra_core.readers.run_metadata",
+    "chakra_core.readers.flexflow",
+    "chakra_core.readers.astrasim_text",
 )
 """Modules of the built-in readers; each has a ``READER``. Other packages add theirs as entry points."""
 

@@ -1,0 +1,137 @@
+"""A measured run as it would go on other hardware: a Run like any other, labelled simulated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakra_core.errors import AnalysisError
+from chakra_core.hardware import Device, lookup
+from chakra_core.project.retime import Knobs, retime
+from chakra_core.project.shift import Waits, move_points
+from chakra_core.project.waits import rendezvous_waits, trace_waits
+from chakra_core.schema import NO_TIME, Category, Domain, TimeKind
+from chakra_core.trace import Run, Trace
+
+__all__ = ["project_run", "source_device"]
+
+I64 = NDArray[np.int64]
+
+
+def source_device(run: Run, catalogue: Sequence[Device] | None = None) -> Device:
+    """The catalogue entry for the hardware a run was measured on.
+
+    Raises:
+        AnalysisError: the run does not name its hardware, or the catalogue has no entry for it.
+    """
+    names = list(dict.fromkeys([run.hardware, *(trace.meta.hardware for trace in run.traces)]))
+    for name in names:
+        found = lookup(name, catalogue)
+        if found is not None:
+            return found
+    said = ", ".join(repr(name) for name in names if name) or "nothing"
+    raise AnalysisError(f"{run.label}: its hardware ({said}) is not in the catalogue; name the device it ran on")
+
+
+def project_run(run: Run, device: Device, *, source: Device | None = None, knobs: Knobs | None = None) -> Run:
+    """A run's timeline on another device.
+
+    Device nodes are re-timed by :func:`chakra_core.project.retime.retime`, then all points of all ranks are moved
+    by :func:`chakra_core.project.shift.move_points`: kernels keep their launch latency and their order, host work its
+    duration, synchronising calls wait for their kernels, collectives for the last rank.
+
+    Args:
+        run: measured (or reconstructed) run with start times.
+        device: what to project onto.
+        source: what it was measured on; found by its name by default.
+        knobs: factors on the target.
+
+    Raises:
+        AnalysisError: the source hardware is unknown, or the run has no device work or no times.
+    """
+    knobs = knobs or Knobs()
+    if not any(len(trace.device_rows) for trace in run.traces):
+        raise AnalysisError(f"{run.label}: no device work in it, nothing to project onto {device.name}")
+    if not all(trace.has_times for trace in run.traces):
+        raise AnalysisError(f"{run.label}: a rank has no start times; replay the run before projecting it")
+    origin = source or source_device(run)
+    counts: Counter[str] = Counter()
+    durations: list[I64] = []
+    for trace in run.traces:
+        retimed = retime(trace, origin, device, knobs, len(run.traces))
+        counts.update(retimed.counts)
+        durations.append(np.maximum(np.rint(trace.columns.dur_ns * retimed.factor), 0).astype(np.int64))
+    times = _moved(run, durations)
+    traces = tuple(
+        _with_times(trace, start, end, device) for trace, (start, end) in zip(run.traces, times, strict=True)
+    )
+    label = f"{run.label} on {device.name} (simulated)"
+    said = (*run.assumptions, *_assumptions(origin, device, knobs, counts))
+    return Run(traces, label, device.name, run.groups, run.health, said)
+
+
+def _moved(run: Run, durations: list[I64]) -> list[tuple[I64, I64]]:
+    sizes = np.array([2 * len(trace) for trace in run.traces], np.int64)
+    base = np.concatenate([[0], np.cumsum(sizes)])
+    across, meetings, inside = rendezvous_waits(run, durations, base, int(base[-1]))
+    parts, times = [across], []
+    for trace, new_dur, members, offset in zip(run.traces, durations, inside, base, strict=False):
+        waits = trace_waits(trace, new_dur, members)
+        parts.append(Waits(waits.source + offset, waits.target + offset, waits.before, waits.after))
+        columns = trace.columns
+        start = np.where(columns.start_ns == NO_TIME, 0, columns.start_ns)
+        times.append(np.stack([start, start + columns.dur_ns], axis=1).ravel())
+    moved = move_points(np.concatenate([*times, meetings]), Waits.join(parts))
+    split = [moved[base[at] : base[at + 1]] for at in range(len(run.traces))]
+    return [(points[0::2], points[1::2]) for points in split]
+
+
+def _with_times(trace: Trace, start: I64, end: I64, device: Device) -> Trace:
+    columns = trace.columns
+    timed = columns.start_ns != NO_TIME
+    spans = np.flatnonzero((columns.domain == Domain.DEVICE) & (columns.category == Category.ANNOTATION) & timed)
+    if len(spans) and len(trace.device_rows):
+        start, end = _spans_moved(trace, spans, start.copy(), end.copy())
+    start = np.where(timed, start, NO_TIME)
+    duration = np.where(timed, np.maximum(end - np.where(timed, start, 0), 0), columns.dur_ns)
+    changed = columns.with_(start_ns=start, dur_ns=duration)
+    meta = replace(trace.meta, hardware=device.name, time_kind=TimeKind.SIMULATED)
+    return trace.with_(columns=changed, meta=meta)
+
+
+def _spans_moved(trace: Trace, spans: I64, start: I64, end: I64) -> tuple[I64, I64]:
+    """Device annotations from the first kernel that starts in them to the last that ends in them."""
+    columns, rows = trace.columns, trace.device_rows
+    old_start = np.sort(columns.start_ns[rows])
+    new_start = start[rows][np.argsort(columns.start_ns[rows], kind="stable")]
+    old_end = columns.start_ns[rows] + columns.dur_ns[rows]
+    order = np.argsort(old_end, kind="stable")
+    first = np.searchsorted(old_start, columns.start_ns[spans], side="left")
+    last = np.searchsorted(old_end[order], columns.start_ns[spans] + columns.dur_ns[spans], side="right") - 1
+    usable = (first < len(rows)) & (last >= 0)
+    spans, first, last = spans[usable], first[usable], last[usable]
+    start[spans] = new_start[first] - (old_start[first] - columns.start_ns[spans])
+    tail = columns.start_ns[spans] + columns.dur_ns[spans] - old_end[order][last]
+    end[spans] = end[rows][order][last] + tail
+    return start, end
+
+
+def _assumptions(origin: Device, device: Device, knobs: Knobs, counts: Counter[str]) -> list[str]:
+    peak, used = device.peak(knobs.precision)
+    said = [
+        (
+            f"from {origin.name} to {device.name}: {origin.peak(knobs.precision)[0] / 1e12:g} to {peak / 1e12:g} "
+            f"TFLOP/s {used}, {origin.memory_bandwidth / 1e9:g} to {device.memory_bandwidth / 1e9:g} GB/s memory"
+        ),
+        "host work, launch latency and gaps as measured; a synchronising call waits for the last kernel it saw end",
+        "collectives: ring, alpha-beta, start when the last rank arrives; without contention between groups",
+    ]
+    said += [f"{name} x {value:g}" for name, value in knobs.changed.items()]
+    said += [f"{number:,} {words}" for words, number in sorted(counts.items())]
+    if origin.link_bandwidth is None or device.link_bandwidth is None:
+        said.append("link bandwidth unknown for one of the devices: communication left as measured")
+    return said

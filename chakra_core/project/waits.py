@@ -1,0 +1,160 @@
+"""Which point of a run waits for which: read off the edges, lanes and times of its traces.
+
+Point ``2 row`` is a node's start and ``2 row + 1`` its end, ``base`` added for each rank; points of rendezvous follow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakra_core.project.shift import Waits
+from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind
+from chakra_core.trace import Run, Trace
+
+__all__ = ["match_collectives", "rendezvous_waits", "trace_waits"]
+
+I64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+def trace_waits(trace: Trace, new_dur: I64, in_rendezvous: Bool) -> Waits:
+    """Waits within one rank; ``new_dur`` are the projected durations of device nodes (int64 ns).
+
+    Ends of nodes in ``in_rendezvous`` are left to :func:`rendezvous_waits`.
+    """
+    columns = trace.columns
+    timed = columns.start_ns != NO_TIME
+    device = (columns.domain == Domain.DEVICE) & (columns.category != Category.ANNOTATION) & timed
+    host = (columns.domain == Domain.HOST) & timed & _on_thread(trace)
+    rows = np.flatnonzero((device | (timed & ~host & (columns.domain == Domain.HOST))) & ~in_rendezvous)
+    after = np.where(columns.domain[rows] == Domain.DEVICE, new_dur[rows], columns.dur_ns[rows])
+    own = Waits(2 * rows, 2 * rows + 1, columns.dur_ns[rows].copy(), after)
+    waiting, kernels = _synchronising(trace, device)
+    return Waits.join(
+        [own, _stream_order(trace, device), _thread_order(trace, host, waiting), kernels, _edges(trace, device)]
+    )
+
+
+def _on_thread(trace: Trace) -> Bool:
+    thread = np.array([lane.kind == LaneKind.THREAD for lane in trace.lanes] + [False])
+    picked: Bool = thread[trace.columns.lane]
+    return picked
+
+
+def _stream_order(trace: Trace, device: Bool) -> Waits:
+    """A device node waits for the one before it on its lane: for its end, or its start where they overlap."""
+    columns = trace.columns
+    rows = np.flatnonzero(device & (columns.lane >= 0))
+    rows = rows[np.lexsort((rows, columns.start_ns[rows], columns.lane[rows]))]
+    first, second = rows[:-1], rows[1:]
+    same = columns.lane[first] == columns.lane[second]
+    first, second = first[same], second[same]
+    ended = columns.start_ns[first] + columns.dur_ns[first] <= columns.start_ns[second]
+    return Waits.at_once(2 * first + ended, 2 * second)
+
+
+def _thread_order(trace: Trace, host: Bool, waiting: Bool) -> Waits:
+    """Points of a thread follow each other at their measured distance; ends of waiting calls follow at once."""
+    columns = trace.columns
+    rows = np.flatnonzero(host)
+    points = np.concatenate([2 * rows, 2 * rows + 1])
+    time = np.concatenate([columns.start_ns[rows], columns.start_ns[rows] + columns.dur_ns[rows]])
+    lane = np.tile(columns.lane[rows], 2)
+    order = np.lexsort((points, time, lane))
+    points, time, lane = points[order], time[order], lane[order]
+    same = lane[:-1] == lane[1:]
+    source, target = points[:-1][same], points[1:][same]
+    gap = (time[1:] - time[:-1])[same]
+    gap[(target % 2 == 1) & waiting[target // 2]] = 0
+    return Waits(source, target, gap, gap)
+
+
+def _synchronising(trace: Trace, device: Bool) -> tuple[Bool, Waits]:
+    """Calls during which a kernel ends that they may wait for, and the waits on the last such kernel."""
+    columns = trace.columns
+    names = [at for at, name in enumerate(trace.names) if "synchronize" in name.lower() or _blocking_copy(name)]
+    calls = np.flatnonzero((columns.category == Category.RUNTIME) & np.isin(columns.name, names))
+    waiting = np.zeros(len(trace), bool)
+    kernels = np.flatnonzero(device)
+    if not len(kernels) or not len(calls):
+        return waiting, Waits.join([])
+    ends = columns.start_ns[kernels] + columns.dur_ns[kernels]
+    order = np.argsort(ends, kind="stable")
+    kernels, ends = kernels[order], ends[order]
+    call_end = columns.start_ns[calls] + columns.dur_ns[calls]
+    at = np.searchsorted(ends, call_end, side="right") - 1
+    waits = (at >= 0) & (ends[at] > columns.start_ns[calls])
+    calls, last = calls[waits], kernels[at[waits]]
+    waiting[calls] = True
+    return waiting, Waits.at_once(2 * last + 1, 2 * calls + 1)
+
+
+def _blocking_copy(name: str) -> bool:
+    lowered = name.lower()
+    return "memcpy" in lowered
+
+
+def _edges(trace: Trace, device: Bool) -> Waits:
+    """Recorded dependencies between a device node and another, at the pair of points that the measurement allows."""
+    columns = trace.columns
+    source, target = trace.edges.sources.astype(np.int64), trace.edges.targets().astype(np.int64)
+    timed = columns.start_ns != NO_TIME
+    hosts = (columns.domain[source] == Domain.HOST) & (columns.domain[target] == Domain.HOST)
+    kept = timed[source] & timed[target] & (device[target] | device[source] | ~hosts)
+    kept |= timed[source] & timed[target] & hosts & ~_on_thread(trace)[target]
+    source, target, kind = source[kept], target[kept], trace.edges.kinds[kept]
+    start, end = columns.start_ns, columns.start_ns + columns.dur_ns
+    from_end = end[source] <= start[target]
+    from_start = (kind == EdgeKind.LAUNCH) & ~from_end & (start[source] <= start[target])
+    ok = from_end | from_start
+    return Waits.at_once(2 * source[ok] + from_end[ok], 2 * target[ok])
+
+
+def match_collectives(run: Run) -> list[list[tuple[int, int]]]:
+    """Members (trace number, row) of each collective of a run that at least two ranks took part in.
+
+    Matched by group, operation and sequence number; by order within the group where the trace has no numbers.
+    """
+    found: dict[tuple[object, int, int], list[tuple[int, int]]] = {}
+    for number, trace in enumerate(run.traces):
+        columns = trace.columns
+        chosen = (columns.domain == Domain.DEVICE) & (columns.comm_op != CommOp.NONE) & (columns.start_ns != NO_TIME)
+        chosen &= ~np.isin(columns.comm_op, [CommOp.SEND, CommOp.RECV])
+        rows = np.flatnonzero(chosen)
+        seen: dict[tuple[object, int], int] = {}
+        for row in rows[np.argsort(columns.start_ns[rows], kind="stable")].tolist():
+            group = int(columns.comm_group[row])
+            known = trace.meta.groups[group] if 0 <= group < len(trace.meta.groups) else None
+            name = (known.ranks or known.name) if known else ""
+            operation = int(columns.comm_op[row])
+            order = seen[name, operation] = seen.get((name, operation), -1) + 1
+            number_in_group = int(columns.comm_seq[row]) if columns.comm_seq[row] >= 0 else order
+            found.setdefault((name, operation, number_in_group), []).append((number, row))
+    return [members for members in found.values() if len({trace for trace, _ in members}) == len(members) > 1]
+
+
+def rendezvous_waits(run: Run, new_dur: list[I64], base: I64, first: int) -> tuple[Waits, I64, list[Bool]]:
+    """Waits of matched collectives on their last arrival, through one extra point each.
+
+    A collective lasts, from that arrival on, as long as its shortest member did.
+
+    Returns:
+        The waits, the measured times of the extra points (numbered from ``first``), and per trace a mask of the
+        members.
+    """
+    inside = [np.zeros(len(trace), bool) for trace in run.traces]
+    parts: list[tuple[int, int, int, int]] = []
+    times: list[int] = []
+    for members in match_collectives(run):
+        point = first + len(times)
+        columns = [run.traces[number].columns for number, _ in members]
+        times.append(max(int(c.start_ns[row]) for c, (_, row) in zip(columns, members, strict=True)))
+        before = min(int(c.dur_ns[row]) for c, (_, row) in zip(columns, members, strict=True))
+        after = min(int(new_dur[number][row]) for number, row in members)
+        for number, row in members:
+            inside[number][row] = True
+            start = int(base[number]) + 2 * row
+            parts += [(start, point, 0, 0), (point, start + 1, before, after)]
+    table = np.array(parts, np.int64).reshape(-1, 4).T
+    return Waits(*(np.ascontiguousarray(column) for column in table)), np.array(times, np.int64), inside

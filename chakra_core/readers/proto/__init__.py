@@ -1,0 +1,1 @@
+"""Generated protobuf modules; `make proto` writes them from the .proto files beside them."""

@@ -1,0 +1,71 @@
+"""What a command is, and what all of them share: options, JSON output, scopes, error lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["EXIT_FAILED", "EXIT_OK", "Command", "add_common", "complain", "emit", "print_table"]
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+
+
+@dataclass(frozen=True)
+class Command:
+    """One verb: its name, one line of help, its options, and what it does (returns the exit status)."""
+
+    name: str
+    help: str
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Options that every verb takes."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the store of opened traces")
+
+
+def emit(document: dict[str, Any]) -> None:
+    """Print a JSON document to stdout; numbers that JSON cannot hold become null."""
+    sys.stdout.write(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return value
+
+
+def complain(message: object) -> None:
+    """Print one line to stderr; control characters of untrusted names are shown escaped."""
+    text = "".join(ch if ch.isprintable() else ascii(ch)[1:-1] for ch in str(message))
+    sys.stderr.write(f"chakra-dashboard: {text}\n")
+
+
+def print_table(header: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, width: int = 64) -> None:
+    """Print rows in aligned columns; long cells are cut in the middle."""
+    cells = [[_cell(entry, width) for entry in row] for row in [header, *rows]]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
+    for row in cells:
+        sys.stdout.write("  ".join(entry.ljust(size) for entry, size in zip(row, widths, strict=True)).rstrip() + "\n")
+
+
+def _cell(value: object, width: int) -> str:
+    text = "".join(ch if ch.isprintable() else "?" for ch in str(value))
+    half = (width - 1) // 2
+    return text if len(text) <= width else f"{text[:half]}…{text[-half:]}"

@@ -1,0 +1,171 @@
+"""Projection onto other hardware: identity, hand-worked shifts, rendezvous, rules."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chakra_core.errors import AnalysisError
+from chakra_core.hardware import get_device
+from chakra_core.project.projection import project_run, source_device
+from chakra_core.project.retime import Knobs, retime
+from chakra_core.project.shift import Waits, move_points
+from chakra_core.schema import Category, CommOp, EdgeKind, TimeKind
+from chakra_core.trace import ProcessGroup, Run
+from tests.builder import make_trace, node
+
+H100, MI300X = get_device("H100 SXM"), get_device("MI300X")
+
+
+def call(name, start, dur, **more):
+    return node(name, start, dur, lane="thread 1", category=Category.RUNTIME, **more)
+
+
+def spans(run, number=0):
+    columns = run.traces[number].columns
+    return list(zip(columns.start_ns.tolist(), (columns.start_ns + columns.dur_ns).tolist(), strict=True))
+
+
+def projected(*traces, target=H100, **knobs):
+    return project_run(Run(tuple(traces), "run"), target, source=H100, knobs=Knobs(**knobs))
+
+
+def launched(second_launch=10, second_start=65):
+    nodes = [
+        call("cudaLaunchKernel", 0, 10),
+        call("cudaLaunchKernel", second_launch, 10),
+        call("cudaDeviceSynchronize", second_launch + 10, second_start + 55 - second_launch),
+        node("gemm", 15, 50),
+        node("copy", second_start, 60, category=Category.ELEMENTWISE),
+    ]
+    return make_trace(nodes, [(0, 3, EdgeKind.LAUNCH), (1, 4, EdgeKind.LAUNCH)])
+
+
+def test_a_faster_kernel_pulls_the_next_one_and_the_waiting_host():
+    run = projected(launched(), compute=2.0)
+    # gemm halves to [15, 40); the elementwise kernel follows it at once and keeps 60; the host returns 5 after it
+    assert spans(run) == [(0, 10), (10, 20), (20, 105), (15, 40), (40, 100)]
+    assert run.time_kind == TimeKind.SIMULATED
+    assert run.hardware == "H100 SXM"
+    assert "compute x 2" in run.assumptions
+    assert "1 compute-bound kernels scaled by peak FLOP/s" in run.assumptions
+
+
+def test_a_launch_bound_kernel_does_not_move():
+    run = projected(launched(second_launch=100, second_start=113), compute=2.0)
+    assert spans(run)[3:] == [(15, 40), (113, 173)]
+
+
+def test_a_slower_kernel_pushes_what_follows():
+    run = projected(launched(), compute=0.5, memory=2.0)
+    assert spans(run) == [(0, 10), (10, 20), (20, 150), (15, 115), (115, 145)]
+
+
+def collective(start, dur, seq=0, op=CommOp.ALL_REDUCE, size=450_000_000):
+    return node("all_reduce", start, dur, lane="gpu:20", comm_op=op, comm_bytes=size, comm_group=0, comm_seq=seq)
+
+
+def two_ranks():
+    group = ProcessGroup("0", (0, 1))
+    nodes = ([node("gemm", 0, 100), collective(100, 1_103_000)], [node("gemm", 0, 3_000), collective(3_000, 1_100_100)])
+    return [make_trace(entries, [(0, 1)], rank=rank, groups=[group]) for rank, entries in enumerate(nodes)]
+
+
+def test_collectives_wait_for_the_last_rank():
+    run = projected(*two_ranks(), compute=10.0)
+    # gemms end at 10 and 300; the transfer (shortest member) lasts 1,100,100 from there; tails stay (0 and 0)
+    assert spans(run, 0) == [(0, 10), (10, 1_100_400)]
+    assert spans(run, 1) == [(0, 300), (300, 1_100_400)]
+
+
+def test_collectives_scale_with_their_alpha_beta_time():
+    run = projected(*two_ranks(), link=2.0)
+    # n = 2: S/bw = 1,000,000 ns + 2 x 3,400 ns; twice the bandwidth: 500,000 + 6,800
+    transfer = round(1_100_100 * 506_800 / 1_006_800)
+    assert spans(run, 1)[1] == (3_000, 3_000 + transfer)
+    assert spans(run, 0)[1] == (100, 3_000 + transfer)
+
+
+def test_rules_by_category_and_roofline():
+    nodes = [
+        node("gemm", 0, 1000),
+        node("norm", 0, 1000, category=Category.NORMALISATION),
+        node("odd", 0, 1000, category=Category.OTHER),
+        node("Memcpy HtoD (Pageable -> Device)", 0, 1000, category=Category.COPY),
+        node("Memcpy DtoD (Device -> Device)", 0, 1000, category=Category.COPY),
+        node("gemm", 0, 1000, flops=1, bytes_accessed=10**9),
+        node("op", 0, 1000, lane="thread 1"),
+    ]
+    found = retime(make_trace(nodes), H100, MI300X, Knobs())
+    compute, memory = 989.5 / 1307.4, 3350 / 5300
+    assert found.factor == pytest.approx([compute, memory, 1, 1, memory, memory, 1])
+    assert found.counts == {
+        "kernels scaled by their roofline time, efficiency kept": 1,
+        "compute-bound kernels scaled by peak FLOP/s": 1,
+        "memory-bound kernels and copies scaled by memory bandwidth": 2,
+        "unclassified kernels left as measured": 1,
+        "copies between host and device left as measured": 1,
+    }
+
+
+def test_there_and_back_is_the_same_within_rounding():
+    there = project_run(Run(tuple(two_ranks()), "run"), MI300X, source=H100)
+    back = project_run(there, H100, source=MI300X)
+    for number in (0, 1):
+        assert np.abs(np.array(spans(back, number)) - np.array(spans(Run(tuple(two_ranks()), ""), number))).max() <= 3
+
+
+def test_device_annotations_move_with_their_kernels():
+    nodes = [node("gemm", 100, 50), node("gemm", 150, 50), node("step", 95, 110, category=Category.ANNOTATION)]
+    nodes[2]["lane"] = "gpu:annotations"
+    assert spans(projected(make_trace(nodes), compute=2.0)) == [(100, 125), (125, 150), (95, 155)]
+
+
+def test_points_in_a_circle_are_broken_at_the_earliest():
+    one, two = np.array([0, 1]), np.array([1, 0])
+    assert move_points(np.array([5, 9]), Waits.at_once(one, two)).tolist() == [5, 9]
+
+
+def test_what_cannot_be_projected_is_refused():
+    host_only = make_trace([node("op", 0, 1, lane="thread 1")])
+    with pytest.raises(AnalysisError, match="no device work"):
+        projected(host_only)
+    with pytest.raises(AnalysisError, match=r"hardware \(nothing\) is not in the catalogue"):
+        source_device(Run((host_only,), "run"))
+    with pytest.raises(ValueError, match="must be above 0"):
+        Knobs(link=0)
+    assert source_device(Run((host_only,), "run", "AMD Instinct MI300X VF")) == MI300X
+
+
+@st.composite
+def traces(draw):
+    """Host calls that launch kernels onto two streams, kernels in stream order, some overlapping, some zero-length."""
+    count = draw(st.integers(1, 12))
+    nodes, edges, host, free = [], [], 0, [0, 0]
+    for _ in range(count):
+        host += draw(st.integers(0, 20))
+        length, stream = draw(st.integers(0, 30)), draw(st.integers(0, 1))
+        start = max(host + draw(st.integers(-3, 10)), free[stream] - draw(st.integers(0, 5)), 0)
+        duration = draw(st.integers(0, 40))
+        free[stream] = start + duration
+        name = draw(st.sampled_from(["cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpyAsync"]))
+        edges.append((len(nodes), len(nodes) + 1, EdgeKind.LAUNCH))
+        nodes += [call(name, host, length), node("gemm", start, duration, lane=f"gpu:{stream}")]
+        host += draw(st.integers(0, length + 5))
+    return make_trace(nodes, edges)
+
+
+@settings(max_examples=150, deadline=None)
+@given(traces())
+def test_own_hardware_gives_the_measured_times_to_the_nanosecond(trace):
+    run = projected(trace)
+    assert np.array_equal(run.traces[0].columns.start_ns, trace.columns.start_ns)
+    assert np.array_equal(run.traces[0].columns.dur_ns, trace.columns.dur_ns)
+
+
+@settings(max_examples=100, deadline=None)
+@given(traces(), st.floats(1.0, 8.0))
+def test_faster_hardware_never_ends_later(trace, factor):
+    run = projected(trace, compute=factor)
+    assert run.end_ns <= trace.end_ns
+    assert (run.traces[0].columns.dur_ns >= 0).all()
