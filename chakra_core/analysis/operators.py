@@ -12,7 +12,7 @@ from chakra_core.analysis.scope import WHOLE, Clipped, Scope, clip_rows
 from chakra_core.schema import Category, Domain
 from chakra_core.trace import Trace
 
-__all__ = ["Kernels", "Operators", "as_json", "by_category", "kernels", "operator_mask", "top_operators"]
+__all__ = ["Kernels", "Operators", "as_json", "by_category", "children_ns", "kernels", "operator_mask", "top_operators"]
 
 I64 = NDArray[np.int64]
 
@@ -125,7 +125,7 @@ def top_operators(trace: Trace, scope: Scope = WHOLE) -> Operators:
         return _device_operators(trace, scope)
     operators = clip_rows(trace, np.flatnonzero(mask), scope)
     codes, group = np.unique(trace.columns.name[operators.rows], return_inverse=True)
-    own = operators.dur_ns - _children_ns(trace, scope)[operators.rows]
+    own = operators.dur_ns - children_ns(trace, scope)[operators.rows]
     device_ns, device_self_ns = _device_time(trace, mask, codes, scope)
     return _sorted(
         trace, codes, group, operators, Domain.HOST, self_ns=_sums(group, np.maximum(own, 0), len(codes)),
@@ -210,8 +210,8 @@ def _longest(group: NDArray[Any], work: Clipped, groups: int) -> tuple[I64, I64]
     return work.rows[chosen], work.dur_ns[chosen]
 
 
-def _children_ns(trace: Trace, scope: Scope) -> I64:
-    """Summed time of the direct children on the host of every row, int64 per row of the trace."""
+def children_ns(trace: Trace, scope: Scope) -> I64:
+    """Summed time in scope of the direct children on the host of every row, int64 ns per row of the trace."""
     c = trace.columns
     children = clip_rows(trace, np.flatnonzero((c.domain == Domain.HOST) & (c.parent >= 0)), scope)
     return _sums(c.parent[children.rows].astype(np.int64), children.dur_ns, len(trace))
