@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from chakra_core.trace import Edges
 
-__all__ = ["LongestPath", "break_cycles", "longest_path", "neighbourhood", "shortest_path", "topological_order"]
+__all__ = [
+    "LongestPath",
+    "break_cycles",
+    "longest_path",
+    "neighbourhood",
+    "reverse",
+    "shortest_path",
+    "topological_order",
+]
 
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
@@ -82,6 +90,29 @@ def break_cycles(edges: Edges) -> tuple[Edges, Mask]:
 
 
 @njit(cache=True)
+def _reverse(indptr: I64, sources: I32, kinds: I8) -> tuple[I64, I32, I8]:
+    n = len(indptr) - 1
+    out_ptr = np.zeros(n + 1, np.int64)
+    for source in sources:
+        out_ptr[source + 1] += 1
+    out_ptr = np.cumsum(out_ptr)
+    cursor = out_ptr[:-1].copy()
+    targets, out_kinds = np.empty(len(sources), np.int32), np.empty(len(sources), np.int8)
+    for row in range(n):
+        for edge in range(indptr[row], indptr[row + 1]):
+            at = cursor[sources[edge]]
+            cursor[sources[edge]] += 1
+            targets[at] = row
+            out_kinds[at] = kinds[edge]
+    return out_ptr, targets, out_kinds
+
+
+def reverse(edges: Edges) -> Edges:
+    """The edges seen from the other end, like ``Edges.reversed`` but O(V + E) and compiled."""
+    return Edges(*_reverse(edges.indptr, edges.sources, edges.kinds))
+
+
+@njit(cache=True)
 def _order(indptr: I64, awaited: I32, waiting: I64) -> I64:
     """Kahn's algorithm, first in first out; ``awaited`` are the dependents of each row in CSR."""
     n = len(waiting)
@@ -106,7 +137,7 @@ def _order(indptr: I64, awaited: I32, waiting: I64) -> I64:
 
 def topological_order(edges: Edges) -> I64:
     """Rows such that every dependency comes first; rows on or behind a cycle are missing. O(V + E)."""
-    dependents = edges.reversed()
+    dependents = reverse(edges)
     return _order(dependents.indptr, dependents.sources, np.diff(edges.indptr))
 
 
@@ -203,7 +234,7 @@ def neighbourhood(edges: Edges, row: int, hops: int, limit: int) -> tuple[I64, b
     start = np.array([row], np.int64)
     reached: dict[int, int] = {}
     cut = False
-    for side in (edges, edges.reversed()):
+    for side in (edges, reverse(edges)):
         distance = np.full(n, -1, np.int32)
         cut |= _reach(start, side.indptr, side.sources, hops, limit, distance) >= limit
         for found in np.flatnonzero(distance >= 0).tolist():
@@ -234,7 +265,7 @@ def _trace_back(first: int, last: int, indptr: I64, awaited: I32) -> I64:
 
 def shortest_path(edges: Edges, first: int, last: int) -> I64:
     """Rows of a chain of dependencies with the fewest steps from ``first`` to ``last``; empty where there is none."""
-    dependents = edges.reversed()
+    dependents = reverse(edges)
     via = _trace_back(first, last, dependents.indptr, dependents.sources)
     if via[last] < 0:
         return np.zeros(0, np.int64)

@@ -109,3 +109,11 @@ def test_shortest_path(pairs, first, last):
         assert all(oracle.has_edge(a, b) for a, b in itertools.pairwise(rows))
     else:
         assert rows == []
+
+
+@given(PAIRS)
+def test_reverse_is_the_same_as_sorting(pairs):
+    edges = edges_of(pairs)
+    fast, slow = graph.reverse(edges), edges.reversed()
+    assert (fast.indptr == slow.indptr).all()
+    assert (fast.sources == slow.sources).all()

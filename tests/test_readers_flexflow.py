@@ -17,7 +17,7 @@ CHAKRA = """digraph taskgraph {  node0 [color=red,label="{device_id=0|Dense_1|Fo
   node1 [label="{device_id=1|Comm from a to b|Comm|COMM_SEND_RECV_NODE|src_device_id=0|dst_device_id=1|comm_size=64|run_time=0.5}",shape=record];
   node1 -> node2;
   node2 [color=blue,label="{device_id=1|Dense_1|Backward|COMP_NODE|simulated_run_time=3.82529e-08}",shape=record];
-}"""  # noqa: E501
+}"""
 
 
 def write(folder: Path, text: str, name: str = "x.graph") -> Source:
@@ -65,7 +65,7 @@ digraph taskgraph {
   node0 -> node1;
 }
 [0] done
-"""  # noqa: E501
+"""
     (trace,) = READER.read(write(tmp_path, text, "run.log"))
     assert trace.columns.dur_ns.tolist() == [60_000, 0]
     assert trace.columns.start_ns.tolist() == [NO_TIME, NO_TIME]

@@ -1,0 +1,334 @@
+"""Chakra nodes of any schema as a table of arrays, and the Trace made from it. Shared by the .et and JSON readers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakra_core.readers import _et_groups as groups
+from chakra_core.readers._et_shapes import signatures
+from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind, NodeKind, Severity, TimeKind
+from chakra_core.trace import AttributeSource, Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
+
+__all__ = ["INTEGERS", "TEXTS", "NodeTable", "TableBuilder", "make_trace"]
+
+I64 = NDArray[np.int64]
+
+INTEGERS: tuple[str, ...] = (
+    "is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "comm_seq",
+    "tid", "stream", "correlation", "start_ns", "dur_ns", "lane", "parent", "scope",
+)  # fmt: skip
+"""Integer attributes that become columns; ``ABSENT`` where a node lacks one."""
+
+TEXTS: tuple[str, ...] = ("pg_name", "category")
+"""Text attributes that become columns: index into ``NodeTable.texts``, -1 where a node lacks one."""
+
+ABSENT = int(np.iinfo(np.int64).min)
+_LABELS = {category.label: int(category) for category in Category}
+_ANNOTATION = re.compile(r"^(ProfilerStep#|\[pytorch\||## |\[param\|)")
+
+
+@dataclass(slots=True)
+class NodeTable:
+    """One row per node: arrays of length n, dependencies as CSR of node *ids*, interned text."""
+
+    id: NDArray[np.uint64]
+    name: I64
+    kind: I64
+    start_us: NDArray[np.uint64]
+    dur_us: NDArray[np.uint64]
+    integers: dict[str, I64]
+    text_columns: dict[str, I64]
+    inputs: I64
+    ctrl_ptr: I64
+    ctrl: NDArray[np.uint64]
+    data_ptr: I64
+    data: NDArray[np.uint64]
+    dep_kinds: dict[int, tuple[int, ...]]
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def integer(self, name: str, default: int = -1) -> I64:
+        """An integer attribute with ``default`` where it is absent."""
+        values = self.integers[name]
+        return np.where(values == ABSENT, default, values)
+
+
+@dataclass
+class TableBuilder:
+    """Collects nodes one by one into a NodeTable: the slow path, for every schema."""
+
+    rows: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    integers: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in INTEGERS})
+    text_columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TEXTS})
+    ctrl: list[list[int]] = field(default_factory=list)
+    data: list[list[int]] = field(default_factory=list)
+    dep_kinds: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    interned: dict[str, int] = field(default_factory=dict)
+
+    def intern(self, text: str) -> int:
+        """Number of a text."""
+        return self.interned.setdefault(text, len(self.interned))
+
+    def add(
+        self, node_id: int, name: str, kind: int, *, ctrl: list[int], data: list[int], start_us: int = 0,
+        dur_us: int = 0, inputs: str = "", attributes: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """Append a node; attributes that are no column are left to the attribute source."""
+        row = len(self.rows)
+        signature = self.intern(inputs) if inputs else -1
+        self.rows.append((node_id, self.intern(name), kind, start_us, dur_us, signature))
+        self.ctrl.append(ctrl)
+        self.data.append(data)
+        for key, column in self.integers.items():
+            column.append(_integer(attributes.get(key)))
+        for key, texts in self.text_columns.items():
+            value = attributes.get(key)
+            texts.append(self.intern(str(value)) if value is not None else -1)
+        kinds = attributes.get("dep_kinds")
+        if isinstance(kinds, list):
+            self.dep_kinds[row] = tuple(int(kind) for kind in kinds if isinstance(kind, int))
+
+    def build(self) -> NodeTable:
+        """The table of everything added."""
+        columns = list(zip(*self.rows, strict=True)) if self.rows else [()] * 6
+        ids, names, kinds, starts, durs, inputs = columns
+        return NodeTable(
+            np.array(ids, np.uint64), np.array(names, np.int64), np.array(kinds, np.int64),
+            np.array(starts, np.uint64), np.array(durs, np.uint64),
+            {name: np.array(values, np.int64) for name, values in self.integers.items()},
+            {name: np.array(values, np.int64) for name, values in self.text_columns.items()},
+            np.array(inputs, np.int64), *_csr(self.ctrl), *_csr(self.data), self.dep_kinds, list(self.interned),
+        )  # fmt: skip
+
+
+def _integer(value: Any) -> int:
+    """An attribute as int64; what is no number or does not fit counts as absent."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, (bool, int)) and -(2**63) < int(value) < 2**63:
+        return int(value)
+    return ABSENT
+
+
+def _csr(lists: list[list[int]]) -> tuple[I64, NDArray[np.uint64]]:
+    ptr = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(entry) for entry in lists], out=ptr[1:])
+    return ptr, np.array([value for entry in lists for value in entry], np.uint64)
+
+
+def make_trace(
+    table: NodeTable, *, path: Path, format_name: str, schema: str, facts: Mapping[str, Any],
+    health: list[HealthFinding], attributes_of: AttributeSource, events: int,
+) -> Trace:  # fmt: skip
+    """Turn the table into a Trace: kinds of work, lanes, groups, dependencies by row, times in ns.
+
+    Args:
+        table: the nodes.
+        path: the file, for messages, the rank in its name and a process-group file beside it.
+        format_name: name of the reader.
+        schema: what the file's schema turned out to be.
+        facts: attributes of the file's GlobalMetadata.
+        health: findings made while reading; more are added.
+        attributes_of: decodes the attributes of a row.
+        events: number of records in the file.
+    """
+    domain = _domain(table)
+    category = _category(table, domain)
+    edges = _edges(table, health)
+    lanes, lane = _lanes(table, domain, facts)
+    found, group = groups.process_groups(table, path, facts)
+    start, dur = _times(table)
+    comm = _communication(table)
+    shape_texts, shape = signatures(table.inputs, table.texts)
+    kind = np.clip(table.kind, 0, 127)
+    has_times = bool((start != NO_TIME).any())
+    stated = str(facts.get("time_kind", ""))
+    columns = Columns.build(
+        len(table), id=table.id, name=table.name, kind=kind, domain=domain, category=category, lane=lane,
+        start_ns=start, dur_ns=dur, parent=_parents(table, domain, edges), shape=shape, comm_group=group,
+        flops=table.integer("num_ops"), bytes_accessed=table.integer("tensor_size"),
+        correlation=table.integer("correlation"), comm_seq=table.integer("comm_seq"), **comm,
+    )  # fmt: skip
+    return Trace(
+        columns=columns, names=tuple(table.texts), lanes=lanes, edges=edges, shapes=shape_texts,
+        meta=TraceMeta(
+            path=str(path), format=format_name, schema=schema, rank=groups.rank_of(path, facts),
+            world_size=groups.whole(facts.get("world_size")), hardware=str(facts.get("hardware", "")),
+            time_kind=TimeKind(stated) if has_times and stated in set(TimeKind) else TimeKind.MEASURED,
+            groups=found, events=events, details=dict(facts),
+        ),
+        health=tuple(health), attributes_of=attributes_of,
+    )  # fmt: skip
+
+
+def _domain(table: NodeTable) -> NDArray[np.int8]:
+    """Host where ``is_cpu_op`` is true or the node is metadata; everything else is device work."""
+    host = (table.integers["is_cpu_op"] > 0) | (table.kind == NodeKind.METADATA)
+    return np.where(host, Domain.HOST, Domain.DEVICE).astype(np.int8)
+
+
+def _category(table: NodeTable, domain: NDArray[np.int8]) -> NDArray[np.int8]:
+    from chakra_core.classify import classify_names
+
+    by_name = classify_names(table.texts)
+    annotation = np.array([bool(_ANNOTATION.match(text)) for text in table.texts] + [False])
+    own = np.array([_LABELS.get(text, -1) for text in table.texts] + [-1], np.int64)[table.text_columns["category"]]
+    host = domain == Domain.HOST
+    marks = annotation[table.name] | (table.kind == NodeKind.METADATA) | (host & (table.integers["scope"] == 7))
+    category = np.where(host, Category.HOST_OP, by_name[table.name] if len(table.texts) else 0)
+    category = np.where(host & marks, Category.ANNOTATION, category)
+    memory = (table.kind == NodeKind.MEM_LOAD) | (table.kind == NodeKind.MEM_STORE)
+    category = np.where(memory, Category.COPY, category)
+    communicates = (table.kind >= NodeKind.COMM_SEND) & (table.kind <= NodeKind.COMM_COLL)
+    category = np.where(communicates, Category.COMMUNICATION, category)
+    return np.where(own >= 0, own, category).astype(np.int8)
+
+
+def _resolve(table: NodeTable, wanted: NDArray[np.uint64]) -> I64:
+    """Row of each id (the first that bears it), -1 where no node does."""
+    order = np.argsort(table.id, kind="stable")
+    at = np.searchsorted(table.id[order], wanted)
+    at = np.minimum(at, max(len(order) - 1, 0))
+    if not len(order):
+        return np.full(len(wanted), -1, np.int64)
+    return np.where(table.id[order][at] == wanted, order[at], -1)
+
+
+def _edges(table: NodeTable, health: list[HealthFinding]) -> Edges:
+    n = len(table)
+    targets = np.concatenate(
+        [np.repeat(np.arange(n), np.diff(table.data_ptr)), np.repeat(np.arange(n), np.diff(table.ctrl_ptr))]
+    )
+    sources = _resolve(table, np.concatenate([table.data, table.ctrl]))
+    kinds = np.concatenate(
+        [np.full(len(table.data), EdgeKind.DATA, np.int8), np.full(len(table.ctrl), EdgeKind.CONTROL, np.int8)]
+    )
+    for row, stated in table.dep_kinds.items():
+        places = np.concatenate(
+            [
+                np.arange(table.data_ptr[row], table.data_ptr[row + 1]),
+                len(table.data) + np.arange(table.ctrl_ptr[row], table.ctrl_ptr[row + 1]),
+            ]
+        )
+        if len(stated) == len(places) and all(0 <= kind <= max(EdgeKind) for kind in stated):
+            kinds[places] = stated
+    _report_edges(table, sources, targets, health)
+    kept = (sources >= 0) & (sources != targets)
+    return Edges.from_pairs(n, sources[kept], targets[kept], kinds[kept])
+
+
+def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[HealthFinding]) -> None:
+    lost, own = targets[sources < 0], targets[sources == targets]
+    if len(lost):
+        text = f"{len(lost):,} dependencies name ids that are not in the file."
+        health.append(
+            _finding(
+                "unresolved-dependency", Severity.WARNING, lost, text, "They are left out; the graph lacks those edges."
+            )
+        )
+    if len(own):
+        text = f"{len(own):,} dependencies of a node on itself."
+        health.append(_finding("self-dependency", Severity.INFO, own, text, "They are left out."))
+    _, first = np.unique(table.id, return_index=True)
+    if len(first) < len(table):
+        twice = np.setdiff1d(np.arange(len(table)), first)
+        text = f"{len(twice):,} nodes bear an id that an earlier node has."
+        health.append(
+            _finding("duplicate-id", Severity.WARNING, twice, text, "Dependencies on that id lead to the first.")
+        )
+
+
+def _finding(code: str, severity: Severity, rows: I64, text: str, remedy: str) -> HealthFinding:
+    return HealthFinding(code, severity, len(rows), text, remedy, tuple(np.unique(rows[:400])[:20].tolist()))
+
+
+def _lanes(table: NodeTable, domain: NDArray[np.int8], facts: Mapping[str, Any]) -> tuple[tuple[Lane, ...], I64]:
+    """Lanes as our own writer lists them, else threads and streams by number; -1 where a node says neither."""
+    own = _own_lanes(facts)
+    if own:
+        lane = table.integer("lane")
+        return own, np.where(lane < len(own), lane, -1)
+    host = domain == Domain.HOST
+    tid, stream = table.integers["tid"], table.integers["stream"]
+    threads = np.isin(tid[~host], tid[host]).all()  # then a device node's tid is that of its launching thread
+    number = np.where(host | ((stream == ABSENT) & ~threads), tid, stream)
+    lane = np.full(len(table), -1, np.int64)
+    lanes: list[Lane] = []
+    for here, kind, word in ((host, LaneKind.THREAD, "thread"), (~host, LaneKind.STREAM, "stream")):
+        rows = np.flatnonzero(here & (number != ABSENT))
+        numbers, inverse = np.unique(number[rows], return_inverse=True)
+        lane[rows] = len(lanes) + inverse
+        place = Domain.HOST if kind == LaneKind.THREAD else Domain.DEVICE
+        lanes += [Lane(f"{word} {value}", place, kind, device=-1 if place == Domain.HOST else 0) for value in numbers]
+    return tuple(lanes), lane
+
+
+def _own_lanes(facts: Mapping[str, Any]) -> tuple[Lane, ...]:
+    try:
+        listed = json.loads(str(facts.get("lanes", "[]")))
+        return tuple(
+            Lane(str(name), Domain(domain), LaneKind(kind), str(process), int(device), str(key))
+            for name, domain, kind, process, device, key in listed
+        )
+    except (ValueError, TypeError):
+        return ()
+
+
+def _times(table: NodeTable) -> tuple[I64, I64]:
+    """Exact ns where our writer left them, else Chakra's whole µs; starts that are 0 everywhere mean *none*."""
+    top = np.uint64(2**63 // 1000 - 1)
+    start_us, dur_us = np.minimum(table.start_us, top), np.minimum(table.dur_us, top)
+    known = bool(start_us.any())
+    start = (start_us.astype(np.int64) * 1000) if known else np.full(len(table), NO_TIME, np.int64)
+    exact = table.integers["start_ns"]
+    start = np.where(exact == ABSENT, start, exact)
+    dur = np.where(table.integers["dur_ns"] == ABSENT, dur_us.astype(np.int64) * 1000, table.integers["dur_ns"])
+    return start, np.maximum(dur, 0)
+
+
+def _communication(table: NodeTable) -> dict[str, I64]:
+    """Operation, bytes, peer and tag of communication nodes."""
+    stated = table.integer("comm_type", int(CommOp.UNKNOWN))
+    known = (stated >= CommOp.ALL_REDUCE) & (stated <= CommOp.BARRIER)
+    op = np.full(len(table), CommOp.NONE, np.int64)
+    collective = table.kind == NodeKind.COMM_COLL
+    op[collective] = np.where(known, stated, CommOp.UNKNOWN)[collective]
+    op[table.kind == NodeKind.COMM_SEND] = CommOp.SEND
+    op[table.kind == NodeKind.COMM_RECV] = CommOp.RECV
+    size = table.integer("comm_size")
+    size = np.where((size < 0) & (op >= CommOp.SEND), table.integer("tensor_size"), size)
+    peer = np.where(
+        op == CommOp.SEND, table.integer("comm_dst"), np.where(op == CommOp.RECV, table.integer("comm_src"), -1)
+    )
+    top = np.iinfo(np.int32).max
+    return {
+        "comm_op": op,
+        "comm_bytes": np.where(op >= 0, size, -1),
+        "comm_peer": np.where((peer >= 0) & (peer <= top), peer, -1),
+        "comm_tag": np.where(op >= 0, table.integer("comm_tag"), -1) % (top + 1),
+    }
+
+
+def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges) -> I64:
+    """The operator a node was called from: as our writer states it, else its first control dependency on the host."""
+    parent = np.full(len(table), -1, np.int64)
+    control = np.flatnonzero((edges.kinds == EdgeKind.CONTROL) & (domain[edges.sources] == Domain.HOST))
+    targets = edges.targets()[control]
+    rows, first = np.unique(targets, return_index=True)
+    parent[rows] = edges.sources[control][first]
+    own = table.integers["parent"]
+    stated = np.flatnonzero(own != ABSENT)
+    if len(stated):
+        parent[stated] = _resolve(table, own[stated].astype(np.uint64))
+    parent[parent == np.arange(len(table))] = -1
+    return parent
