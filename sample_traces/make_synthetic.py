@@ -41,7 +41,8 @@ def main() -> None:
         folder = HERE / f"transformer_dp2_tp4_simulated_{short}"
         folder.mkdir(exist_ok=True)
         for trace in simulated.traces:
-            write_et(trace, folder / f"transformer.{trace.meta.rank}.et", compress=True)
+            target = folder / f"transformer.{trace.meta.rank}.et"
+            write_et(trace, target, compress=True, assumptions=simulated.assumptions)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{folder.name}: {simulated.span_ns / 1e6:.1f} ms, {size:,} bytes")
         for words in simulated.assumptions:

@@ -36,9 +36,7 @@ def simulate_run(run: Run, device: Device, *, rates: Rates | None = None, label:
         for trace in done.traces
     )
     said = dict.fromkeys(words for simulated in timed for words in simulated.assumptions)
-    order = (
-        "replay: a node starts when what it waits for is done and its stream is free; collectives when all have come"
-    )
+    order = "replay: a node starts when its dependencies are done and its stream is free, a collective when all came"
     if done.given_up:
         said[f"{done.given_up:,} waits for partners that never come were given up"] = None
     name = label or f"{run.label} on {device.name} (simulated)"
