@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dashboard.commands import analyze, compare, info, serve
+from dashboard.commands.analyze import COMMAND as ANALYZE
 from dashboard.commands.base import Command
+from dashboard.commands.compare import COMMAND as COMPARE
+from dashboard.commands.info import COMMAND as INFO
+from dashboard.commands.serve import COMMAND as SERVE
 
 __all__ = ["COMMANDS", "DEFAULT"]
 
-COMMANDS: tuple[Command, ...] = (serve.COMMAND, info.COMMAND, analyze.COMMAND, compare.COMMAND)
+COMMANDS: tuple[Command, ...] = (SERVE, INFO, ANALYZE, COMPARE)
 
-DEFAULT = serve.COMMAND
+DEFAULT = SERVE
 """What ``chakra-dashboard PATH…`` without a verb means."""

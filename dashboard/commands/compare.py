@@ -1,0 +1,62 @@
+"""``compare``: runs side by side, operator by operator, against a baseline."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from chakra_core.errors import AnalysisError
+from dashboard.commands.base import EXIT_OK, Command, complain, emit, print_table
+
+__all__ = ["COMMAND"]
+
+_SHOWN = 15
+_PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "paths", nargs="+", type=Path, metavar="RUN", help="two or more runs: files, or folders of ranks"
+    )
+    parser.add_argument("--baseline", type=int, default=0, metavar="N", help="which run to compare with (default: 0)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare the runs; every one must open."""
+    from chakra_core.analysis.compare import as_json, compare
+    from chakra_core.opening import open_run
+
+    if len(options.paths) < 2:
+        raise AnalysisError("compare needs at least two runs")
+    if not 0 <= options.baseline < len(options.paths):
+        raise AnalysisError(f"--baseline {options.baseline}: there are runs 0 to {len(options.paths) - 1}")
+    document = as_json(compare([open_run([path]) for path in options.paths], baseline=options.baseline))
+    if options.json:
+        emit(document)
+    else:
+        _print(document)
+    return EXIT_OK
+
+
+def _print(document: dict[str, Any]) -> None:
+    names = [run["label"] for run in document["runs"]]
+    base = document["baseline"]
+    rows: list[tuple[object, ...]] = [("baseline", base["label"], *(_ms(base[part]) for part in _PARTS))]
+    rows += [("delta", one["label"], *(_ms(one["delta"][part]) for part in _PARTS)) for one in document["runs"]]
+    print_table(("", "run", *(part.removesuffix("_ns").replace("_", " ") + " ms" for part in _PARTS)), rows)
+    operators = [
+        (row["name"], _ms(row["baseline_ns"]), *(_ms(value) for value in row["runs_ns"]))
+        for row in document["operators"][:_SHOWN]
+    ]
+    print_table(("operator", f"{base['label']} ms", *(f"{name} ms" for name in names)), operators)
+    for text in document["warnings"]:
+        complain(text)
+
+
+def _ms(value: int) -> str:
+    return f"{value / 1e6:,.3f}"
+
+
+COMMAND = Command("compare", "Compare runs with a baseline, operator by operator.", configure, run)
