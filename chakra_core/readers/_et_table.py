@@ -291,6 +291,8 @@ def _times(table: NodeTable) -> tuple[I64, I64]:
     known = bool(start_us.any())
     start = (start_us.astype(np.int64) * 1000) if known else np.full(len(table), NO_TIME, np.int64)
     exact = table.integers["start_ns"]
+    if (exact != ABSENT).any():
+        start = np.where(start_us == 0, NO_TIME, start)
     start = np.where(exact == ABSENT, start, exact)
     dur = np.where(table.integers["dur_ns"] == ABSENT, dur_us.astype(np.int64) * 1000, table.integers["dur_ns"])
     return start, np.maximum(dur, 0)
