@@ -312,12 +312,13 @@ def _communication(table: NodeTable) -> dict[str, I64]:
     peer = np.where(
         op == CommOp.SEND, table.integer("comm_dst"), np.where(op == CommOp.RECV, table.integer("comm_src"), -1)
     )
+    tag = table.integer("comm_tag")
     top = np.iinfo(np.int32).max
     return {
         "comm_op": op,
         "comm_bytes": np.where(op >= 0, size, -1),
         "comm_peer": np.where((peer >= 0) & (peer <= top), peer, -1),
-        "comm_tag": np.where(op >= 0, table.integer("comm_tag"), -1) % (top + 1),
+        "comm_tag": np.where((op >= 0) & (tag >= 0) & (tag <= top), tag, -1),
     }
 
 
