@@ -291,6 +291,8 @@ def _times(table: NodeTable) -> tuple[I64, I64]:
     known = bool(start_us.any())
     start = (start_us.astype(np.int64) * 1000) if known else np.full(len(table), NO_TIME, np.int64)
     exact = table.integers["start_ns"]
+    if (exact != ABSENT).any():
+        start = np.where(start_us == 0, NO_TIME, start)
     start = np.where(exact == ABSENT, start, exact)
     dur = np.where(table.integers["dur_ns"] == ABSENT, dur_us.astype(np.int64) * 1000, table.integers["dur_ns"])
     return start, np.maximum(dur, 0)
@@ -310,12 +312,13 @@ def _communication(table: NodeTable) -> dict[str, I64]:
     peer = np.where(
         op == CommOp.SEND, table.integer("comm_dst"), np.where(op == CommOp.RECV, table.integer("comm_src"), -1)
     )
+    tag = table.integer("comm_tag")
     top = np.iinfo(np.int32).max
     return {
         "comm_op": op,
         "comm_bytes": np.where(op >= 0, size, -1),
         "comm_peer": np.where((peer >= 0) & (peer <= top), peer, -1),
-        "comm_tag": np.where(op >= 0, table.integer("comm_tag"), -1) % (top + 1),
+        "comm_tag": np.where((op >= 0) & (tag >= 0) & (tag <= top), tag, -1),
     }
 
 
