@@ -15,7 +15,6 @@ from dashboard.pages import PAGES
 from dashboard.security import guard
 from dashboard.settings import Settings
 from dashboard.shell import layout, register
-from dashboard.timeline_api import register_routes
 from dashboard.uploads import register_uploads
 
 __all__ = ["assets_root", "create_app"]
@@ -79,7 +78,6 @@ def create_app(settings: Settings) -> Dash:
         page.register(app, library)
     app.server.config["MAX_CONTENT_LENGTH"] = None
     register_uploads(app.server, settings)
-    register_routes(app.server, library)
 
     @app.server.get("/healthz")
     def healthz() -> Any:

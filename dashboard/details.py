@@ -26,7 +26,9 @@ _PARENTS = 30
 def details(library: Library, refs: list[str], selection: Selection | None) -> Component:
     """Content of the panel for a selection; a hint where nothing (or nothing that exists) is selected."""
     if selection is None or selection.run >= len(refs):
-        return html.P("Select a node in the timeline, the graph or a table to see everything about it here.", className="ck-hint")
+        return html.P(
+            "Select a node in the timeline, the graph or a table to see everything about it here.", className="ck-hint"
+        )
     if library.status(refs[selection.run]).state != "ready":
         return html.P("The run of the selected node is not loaded yet.", className="ck-hint")
     try:
@@ -91,9 +93,15 @@ def _facts(run: Run, trace: Trace, row: int) -> list[tuple[str, Any]]:
     facts: list[tuple[str, Any]] = [
         ("id", int(c.id[row])),
         ("rank", trace.meta.rank if trace.meta.rank >= 0 else "not recorded"),
-        ("kind", f"{NodeKind(int(c.kind[row])).name.lower().replace('_', ' ')} · {Category(int(c.category[row])).label}"),
+        (
+            "kind",
+            f"{NodeKind(int(c.kind[row])).name.lower().replace('_', ' ')} · {Category(int(c.category[row])).label}",
+        ),
         ("runs on", f"{Domain(int(c.domain[row])).name.lower()}{' · ' + trace.lanes[lane].name if lane >= 0 else ''}"),
-        ("start", "not recorded" if start == NO_TIME else f"{duration(start - run.origin_ns)} ({trace.meta.time_kind})"),
+        (
+            "start",
+            "not recorded" if start == NO_TIME else f"{duration(start - run.origin_ns)} ({trace.meta.time_kind})",
+        ),
         ("duration", duration(int(c.dur_ns[row]))),
     ]
     if c.shape[row] >= 0:
@@ -117,7 +125,9 @@ def _facts(run: Run, trace: Trace, row: int) -> list[tuple[str, Any]]:
 def _table(rows: list[tuple[str, Any]]) -> Component:
     if not rows:
         return html.P("The file says nothing more.", className="ck-hint")
-    return html.Table([html.Tr([html.Th(plain(key, 120)), html.Td(_value(value))]) for key, value in rows], className="ck-facts")
+    return html.Table(
+        [html.Tr([html.Th(plain(key, 120)), html.Td(_value(value))]) for key, value in rows], className="ck-facts"
+    )
 
 
 def _value(value: Any) -> Component | str:
@@ -152,5 +162,9 @@ def _links(title: str, found: list[tuple[int, str]], trace: Trace, selection: Se
         )
         for at, kind in found[:_LINKS]
     ]
-    more = html.P(f"and {count(len(found) - _LINKS, 'more', 'more')}", className="ck-hint") if len(found) > _LINKS else None
+    more = (
+        html.P(f"and {count(len(found) - _LINKS, 'more', 'more')}", className="ck-hint")
+        if len(found) > _LINKS
+        else None
+    )
     return html.Div([html.H4(f"{title} ({len(found):,})"), *lines, more])

@@ -1,4 +1,4 @@
-"""The few icons of the shell, drawn for it: SVG paths on a 24×24 grid, shown through a CSS mask so they take the text's colour."""
+"""The few icons of the shell: SVG paths on a grid of 24 by 24, shown through a CSS mask in the colour of the text."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def icon(name: str, size: int = 18) -> html.Span:
     """An icon in the colour of the text around it."""
     paint = "fill='black'" if name in _FILLED else "fill='none' stroke='black' stroke-width='1.8'"
     svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path d='{ICONS[name]}' {paint}/></svg>"
-    mask = f"url(\"data:image/svg+xml,{quote(svg)}\")"
+    mask = f'url("data:image/svg+xml,{quote(svg)}")'
     style = {"width": f"{size}px", "height": f"{size}px", "maskImage": mask, "WebkitMaskImage": mask}
     return html.Span(className="ck-icon", style=style, **{"aria-hidden": "true"})

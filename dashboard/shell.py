@@ -63,7 +63,13 @@ def _brand() -> Component:
 def _tools() -> Component:
     return html.Div(
         [
-            html.Button(icon("panel"), id="toggle-details", className="ck-tool", title="Show or hide details of the selected node", n_clicks=0),
+            html.Button(
+                icon("panel"),
+                id="toggle-details",
+                className="ck-tool",
+                title="Show or hide details of the selected node",
+                n_clicks=0,
+            ),
             html.Button(icon("sun"), id="toggle-theme", className="ck-tool", title="Light or dark", n_clicks=0),
         ],
         className="ck-tools",
@@ -120,93 +126,77 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _register_server(app: Dash, library: Library) -> None:
+    """The callbacks that need the server: content, chips, details, loading."""
+
     def show(
-        page: str | None, runs: list[str] | None, theme: str | None, tick: int,
+        page: str | None, runs: list[str] | None, theme: str | None, _tick: int,
         selection: Any, window: Any, params: dict[str, str] | None,
     ) -> Component | Any:  # fmt: skip
-        del tick
         if page is None:
             return no_update
         between = (int(window[0]), int(window[1])) if window else None
-        state = ViewState(page, tuple(runs or ()), Selection.from_data(selection), between, theme or "light", params or {})
+        state = ViewState(
+            page, tuple(runs or ()), Selection.from_data(selection), between, theme or "light", params or {}
+        )
         return content_for(library, state)
 
-    app.callback(
-        Output(Ids.CONTENT, "children"),
-        Input(Ids.PAGE, "data"),
-        Input(Ids.RUNS, "data"),
-        Input(Ids.THEME, "data"),
-        Input(_TICK, "data"),
-        State(Ids.SELECTION, "data"),
-        State(Ids.WINDOW, "data"),
-        State(Ids.PARAMS, "data"),
-    )(show)
-
-    def chips(runs: list[str] | None, tick: int) -> list[Component]:
-        del tick
+    def chips(runs: list[str] | None, _tick: int) -> list[Component]:
         return [_chip(library, at, ref) for at, ref in enumerate(runs or [])]
 
-    app.callback(Output("run-chips", "children"), Input(Ids.RUNS, "data"), Input(_TICK, "data"))(chips)
+    def show_details(selection: Any, runs: list[str] | None, _tick: int) -> Any:
+        return details(library, runs or [], Selection.from_data(selection))
 
-    def remove(clicks: list[int | None], runs: list[str]) -> Any:
-        if not any(clicks) or not isinstance(ctx.triggered_id, dict):
-            return no_update, no_update
-        gone = ctx.triggered_id["at"]
-        return [ref for at, ref in enumerate(runs) if at != gone], None
-
+    page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
+    others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS)]
+    app.callback(Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others)(show)
+    app.callback(Output("run-chips", "children"), runs, tick)(chips)
+    app.callback(Output("details", "children"), Input(Ids.SELECTION, "data"), runs, tick)(show_details)
     app.callback(
         Output(Ids.RUNS, "data", allow_duplicate=True),
         Output(Ids.SELECTION, "data", allow_duplicate=True),
         Input({"type": "remove-run", "at": ALL}, "n_clicks"),
         State(Ids.RUNS, "data"),
         prevent_initial_call=True,
-    )(remove)
+    )(_remove)
+    _register_loading(app, library)
 
-    def poll(ticks: int, runs: list[str] | None, tick: int) -> Any:
-        del ticks
+
+def _remove(clicks: list[int | None], runs: list[str]) -> Any:
+    """Close a run: the selection goes with it, since it may have been in that run."""
+    if not any(clicks) or not isinstance(ctx.triggered_id, dict):
+        return no_update, no_update
+    gone = ctx.triggered_id["at"]
+    return [ref for at, ref in enumerate(runs) if at != gone], None
+
+
+def _register_loading(app: Dash, library: Library) -> None:
+    """The callbacks of the loading panel: progress, cancel, try again."""
+
+    def poll(_ticks: int, runs: list[str] | None, tick: int) -> Any:
         if any(library.status(ref).state == "loading" for ref in runs or []):
             return _progress(library, runs or []), no_update
         return no_update, tick + 1
 
-    app.callback(
-        Output("load-progress", "children"),
-        Output(_TICK, "data"),
-        Input("load-poll", "n_intervals"),
-        State(Ids.RUNS, "data"),
-        State(_TICK, "data"),
-        prevent_initial_call=True,
-    )(poll)
-
     def cancel(clicks: int | None, runs: list[str] | None) -> Any:
-        if clicks:
-            for ref in runs or []:
-                library.cancel(ref)
-        return no_update
-
-    app.callback(Output("load-cancel", "disabled"), Input("load-cancel", "n_clicks"), State(Ids.RUNS, "data"))(cancel)
+        for ref in runs or [] if clicks else []:
+            library.cancel(ref)
+        return bool(clicks)
 
     def retry(clicks: int | None, runs: list[str] | None, tick: int) -> Any:
-        if not clicks:
-            return no_update
-        for ref in runs or []:
+        for ref in runs or [] if clicks else []:
             library.forget(ref)
-        return tick + 1
+        return tick + 1 if clicks else no_update
 
+    runs, tick = State(Ids.RUNS, "data"), State(_TICK, "data")
     app.callback(
-        Output(_TICK, "data", allow_duplicate=True),
-        Input("load-retry", "n_clicks"),
-        State(Ids.RUNS, "data"),
-        State(_TICK, "data"),
+        Output("load-progress", "children"), Output(_TICK, "data"), Input("load-poll", "n_intervals"), runs, tick,
         prevent_initial_call=True,
-    )(retry)
-
-    def show_details(selection: Any, runs: list[str] | None, tick: int) -> Any:
-        del tick
-        return details(library, runs or [], Selection.from_data(selection))
-
+    )(poll)  # fmt: skip
+    app.callback(Output("load-cancel", "disabled"), Input("load-cancel", "n_clicks"), runs)(cancel)
     app.callback(
-        Output("details", "children"), Input(Ids.SELECTION, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
-    )(show_details)
+        Output(_TICK, "data", allow_duplicate=True), Input("load-retry", "n_clicks"), runs, tick,
+        prevent_initial_call=True,
+    )(retry)  # fmt: skip
 
 
 def content_for(library: Library, state: ViewState) -> Component:
@@ -301,7 +291,12 @@ def _chip(library: Library, at: int, ref: str) -> Component:
             html.Span("ABCDEFGHIJ"[at] if at < 10 else str(at), className=f"ck-letter ck-run-{at % 6}"),
             html.Span(label, className="ck-chip-label", title=ref),
             html.Span(badge, className=f"ck-badge ck-{badge}") if badge else None,
-            html.Button(icon("close", 12), id={"type": "remove-run", "at": at}, className="ck-chip-close", title=f"Close {label}"),
+            html.Button(
+                icon("close", 12),
+                id={"type": "remove-run", "at": at},
+                className="ck-chip-close",
+                title=f"Close {label}",
+            ),
         ],
         className=f"ck-chip ck-chip-{status.state}",
     )

