@@ -1,4 +1,3 @@
-# ruff: noqa: PLR0917 - compiled kernels take their arrays by position
 """Compiled kernels over slices: pairing begin and end events, nesting by time, binding points to slices."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# ruff: noqa: C901, FBT003, PLR0911, PLR0912, PLR0917, PLR1714, SIM109 - compiled: flat comparisons, arrays by position
+# ruff: noqa: C901, FBT003, PLR0911, PLR0912, PLR1714, SIM109 - compiled: flat comparisons, arrays by position
 """Compiled scanner of trace-event JSON: from bytes to arrays, without a Python object per event.
 
 The scanner reads the events of one buffer into fixed-size arrays, keeps strings as codes of an interning table and
