@@ -33,7 +33,8 @@ __all__ = [
 MAX_ROWS = 3000
 """Most rows of the operator table; those with the largest differences are kept."""
 
-_SHOWN_UNMATCHED = 40
+_SHOWN_UNMATCHED = 100
+_LOWEST = 230  # px
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _TIME = {"function": "params.value == null ? '' : d3.format(',.1f')(params.value / 1000)"}
 _CHANGE = {"function": "params.value == null ? '' : d3.format('+,.1f')(params.value / 1000)"}
@@ -41,6 +42,12 @@ _RATIO = {"function": "params.value == null ? '' : d3.format(',.3f')(params.valu
 _SIGNED = {"ck-worse": "params.value > 0", "ck-better": "params.value < 0"}
 _TIMES_WORSE = {"ck-worse": "params.value > 1", "ck-better": "params.value != null && params.value < 1"}
 _GRAPH = {"displaylogo": False, "responsive": True, "displayModeBar": False}
+_GRID_THEME = """themeQuartz.withParams({
+  backgroundColor: 'var(--mantine-color-body)', foregroundColor: 'var(--mantine-color-text)',
+  borderColor: 'var(--mantine-color-default-border)', headerBackgroundColor: 'var(--mantine-color-default-hover)',
+  rowHoverColor: 'var(--mantine-color-default-hover)', fontSize: 12, spacing: 5, rowHeight: 30, headerHeight: 34,
+  wrapperBorder: false, inputBorder: '1px solid var(--mantine-color-default-border)'
+})"""
 
 
 def letter(at: int) -> str:
@@ -149,14 +156,16 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
         {name: [run.by_category.get(code, 0) for code in order] for name, run in zip(names, result.runs, strict=True)},
         theme,
     )
-    return breakdown_bars(bars, theme, share=share), steps, categories
+    parts = breakdown_bars(bars, theme, share=share)
+    parts.update_layout(height=max(int(parts.layout.height), _LOWEST))
+    return parts, steps.update_layout(height=max(int(parts.layout.height), _LOWEST)), categories
 
 
 def figure_card(title: str, graph_id: str, figure: go.Figure, *extra: Component) -> Component:
     """A titled surface around a figure."""
     head = dmc.Group([dmc.Text(title, fw=600, size="sm"), *extra], justify="space-between", mb=4)
     return dmc.Paper(
-        [head, dcc.Graph(id=graph_id, figure=figure, config=_GRAPH)],
+        [head, dcc.Graph(id=graph_id, figure=figure, config=_GRAPH, style={"height": f"{figure.layout.height}px"})],
         p="sm", withBorder=True, radius="md", style={"minWidth": 0},
     )  # fmt: skip
 
@@ -170,18 +179,26 @@ def operator_rows(result: Comparison) -> list[dict[str, Any]]:
             "id": str(at),
             "name": table.names[at],
             "category": Category(int(table.category[at])).label,
-            "how": How(int(table.how[at])).label,
+            "how": _how(result, at),
         }
         for run in range(len(result.runs)):
             there = bool(table.kernels[at, run])
-            row[f"calls{run}"] = int(table.calls[at, run])
+            row[f"calls{run}"] = int(table.calls[at, run]) if there else None
             row[f"ns{run}"] = int(table.ns[at, run]) if there else None
-            if run != base:
-                row[f"delta{run}"] = int(table.ns[at, run] - table.ns[at, base])
-                both = there and table.kernels[at, base] and table.ns[at, base]
-                row[f"ratio{run}"] = float(table.ns[at, run] / table.ns[at, base]) if both else None
+            if run != base and there and table.kernels[at, base]:
+                before, after = int(table.ns[at, base]), int(table.ns[at, run])
+                row[f"delta{run}"] = after - before
+                row[f"ratio{run}"] = after / before if before else None
         rows.append(row)
     return rows
+
+
+def _how(result: Comparison, at: int) -> str:
+    """By what the work of a row was matched, or which runs have it."""
+    there = np.flatnonzero(result.operators.kernels[at] > 0).tolist()
+    if len(there) == len(result.runs):
+        return How(int(result.operators.how[at])).label
+    return f"only in {', '.join(letter(run) for run in there)}"
 
 
 def operator_grid(result: Comparison, grid_id: str, other: int) -> AgGrid:
@@ -197,25 +214,32 @@ def operator_grid(result: Comparison, grid_id: str, other: int) -> AgGrid:
             "animateRows": False,
             "tooltipShowDelay": 400,
             "suppressFieldDotNotation": True,
+            "theme": {"function": _GRID_THEME},
         },
-        className="ag-theme-quartz ck-grid",
+        className="ck-grid",
         style={"height": "420px", "width": "100%"},
     )
 
 
 def _columns(result: Comparison, other: int) -> list[dict[str, Any]]:
-    number = {"type": "rightAligned", "filter": "agNumberColumnFilter", "width": 108}
-    unit = "device" if any(run.on_device for run in result.runs) else "self"
+    number = {
+        "type": "rightAligned",
+        "filter": "agNumberColumnFilter",
+        "width": 112,
+        "suppressHeaderFilterButton": True,
+    }
+    unit = "(µs)" if all(run.on_device for run in result.runs) else "self (µs)"
     order = range(len(result.runs))
     others = sorted((at for at in order if at != result.baseline), key=lambda at: (at != other, at))
-    named = {"headerName": "Operator", "minWidth": 280, "flex": 1, "tooltipField": "name", "pinned": "left"}
+    filtered = {"filter": "agTextColumnFilter", "floatingFilter": True, "suppressHeaderFilterButton": True}
+    named = {"headerName": "Operator", "minWidth": 280, "flex": 1, "tooltipField": "name"}
     return [
-        {"field": "name", **named, "filter": "agTextColumnFilter", "floatingFilter": True},
-        {"field": "category", "headerName": "Category", "width": 120, "floatingFilter": True},
-        {"field": "how", "headerName": "Matched by", "width": 160, "floatingFilter": True},
+        {"field": "name", **named, **filtered},
+        {"field": "category", "headerName": "Category", "width": 130, **filtered},
+        {"field": "how", "headerName": "Matched by", "width": 170, **filtered},
         *({"field": f"calls{at}", "headerName": f"{letter(at)} calls", **number, "width": 88} for at in order),
         *(
-            {"field": f"ns{at}", "headerName": f"{letter(at)} {unit} (µs)", **number, "valueFormatter": _TIME}
+            {"field": f"ns{at}", "headerName": f"{letter(at)} {unit}", **number, "valueFormatter": _TIME}
             for at in order
         ),
         *(column for at in others for column in _change_columns(at, number, others, sort=at == other)),
@@ -258,5 +282,6 @@ def unmatched_list(result: Comparison) -> Component:
                 dmc.Text(f"and {len(rows) - _SHOWN_UNMATCHED:,} more, in the table above", size="xs", c="dimmed")
             )
         title = f"Only in {letter(at)}: {len(rows):,} operators, {show_ns(total)}{share}"
-        panels.append(dmc.Stack([dmc.Text(title, size="sm", fw=600), *lines], gap=2, style={"minWidth": 0}))
-    return dmc.SimpleGrid(panels, cols={"base": 1, "md": min(2, len(panels))}, spacing="lg")
+        box = html.Div(lines, className="ck-scroll")
+        panels.append(dmc.Stack([dmc.Text(title, size="sm"), box], gap=4, style={"minWidth": 0}))
+    return dmc.Stack(panels, gap="md")
