@@ -85,6 +85,14 @@ def test_other_shapes_meet_under_the_name_and_other_dispatch_under_the_enclosing
     }
 
 
+def test_a_matrix_product_with_a_bias_meets_one_without():
+    one = model([("aten::mm", "[2,3]x[3,4]:bf16", -1, [("Cijk", 73)])], "mm")
+    two = model([("aten::addmm", "[2,1]x[2,3]x[3,4]:f32", -1, [("gemm", 48)])], "addmm")
+    assert table(compare([one, two])) == {("matrix product [2,3]x[3,4]", How.EQUIVALENT): (73, 48, 1, 1)}
+    other = model([("aten::addmm", "[9,1]x[9,3]x[3,4]:f32", -1, [("gemm", 48)])], "addmm")
+    assert not compare([one, other]).operators.matched.any()
+
+
 def test_what_has_no_counterpart_is_listed():
     one = model([("aten::mm", "", -1, [("gemm", 10)]), ("aten::dropout", "", -1, [("philox", 7)])], "one")
     two = model([("aten::mm", "", -1, [("gemm", 12)]), ("aten::gelu", "", -1, [("gelu", 5)])], "two")
@@ -213,7 +221,20 @@ def test_operator_names_across_vendors(one, other):
 
 
 @pytest.mark.parametrize(
-    "name", ["aten::log2", "aten::exp2", "aten::conv2d", "aten::relu6", "aten::mm", "x", "123", "", "::", "MmBackward0"]
+    "name",
+    [
+        "aten::log2",
+        "aten::exp2",
+        "aten::conv2d",
+        "aten::relu6",
+        "aten::copy_",
+        "aten::_flash",
+        "x",
+        "123",
+        "",
+        "::",
+        "MmBackward0",
+    ],
 )
 def test_names_that_must_stay(name):
     assert normalise_operator(name) == name

@@ -46,7 +46,7 @@ class RunTotals:
         overlap_ratio: hidden communication over all communication, summed over devices; None without any.
         span_ns: from the first to the last event of the run, host included.
         work_ns: summed duration of everything compared (mean over devices).
-        matched_ns: the part of it in groups that the baseline has too.
+        matched_ns: the part of it in groups that the baseline has too; for the baseline, that another run has.
         per_device: ``(rank, breakdown)`` of every device.
         by_category: device work by category (mean over devices).
     """
@@ -76,7 +76,7 @@ class RunTotals:
 
     @property
     def matched_share(self) -> float | None:
-        """Share of the compared time with a counterpart in the baseline; None where there is no time."""
+        """Share of the compared time that has a counterpart (see ``matched_ns``); None where there is no time."""
         return self.matched_ns / self.work_ns if self.work_ns else None
 
     @property
@@ -185,15 +185,22 @@ def compare(runs: Sequence[Run], baseline: int = 0, scopes: Sequence[Scope] = ()
     ranks = [np.array([rank for rank, _ in traces_in(run, scope)], np.int64)
              for run, scope in zip(runs, scopes, strict=True)]  # fmt: skip
     sums, table = _operators(works, keys, alignment, units, ranks, baseline)
-    shared = sums > 0
+    met = _met(sums > 0, baseline)
     totals = tuple(
         _totals(
             run, scopes[at], works[at], per_device[at], units[at],
-            matched=int(sums[shared[:, at] & shared[:, baseline], at].sum()),
+            matched=int(sums[met[:, at], at].sum()),
         )
         for at, run in enumerate(runs)
     )  # fmt: skip
     return Comparison(baseline, totals, tuple(_delta(run, totals[baseline]) for run in totals), table)
+
+
+def _met(present: NDArray[np.bool_], baseline: int) -> NDArray[np.bool_]:
+    """Groups (rows) of each run (columns) that the baseline has too; of the baseline, those that any other run has."""
+    met = present & present[:, [baseline]]
+    met[:, baseline] = np.delete(met, baseline, axis=1).any(axis=1)
+    return met
 
 
 def _devices(run: Run, scope: Scope) -> tuple[tuple[int, DeviceBreakdown], ...]:
