@@ -14,9 +14,9 @@ from chakra_core.errors import AnalysisError
 from chakra_core.hardware import Device, lookup
 from chakra_core.project.retime import Knobs, retime
 from chakra_core.project.shift import Waits, move_points
-from chakra_core.project.waits import rendezvous_waits, trace_waits
+from chakra_core.project.waits import is_span, rendezvous_waits, trace_waits
 from chakra_core.schedule import replay
-from chakra_core.schema import NO_TIME, Category, Domain, TimeKind
+from chakra_core.schema import NO_TIME, Domain, TimeKind
 from chakra_core.trace import Run, Trace
 
 __all__ = ["project_run", "source_device"]
@@ -111,29 +111,32 @@ def _moved(run: Run, durations: list[I64]) -> list[tuple[I64, I64]]:
 def _with_times(trace: Trace, start: I64, end: I64) -> Trace:
     columns = trace.columns
     timed = columns.start_ns != NO_TIME
-    spans = np.flatnonzero((columns.domain == Domain.DEVICE) & (columns.category == Category.ANNOTATION) & timed)
-    if len(spans) and len(trace.device_rows):
-        start, end = _spans_moved(trace, spans, start.copy(), end.copy())
+    device = columns.domain == Domain.DEVICE
+    marks = timed & is_span(trace)
+    start, end = start.copy(), end.copy()
+    for spans, inside in ((marks & device, timed & device & ~marks), (marks & ~device, timed & ~marks)):
+        rows, points = np.flatnonzero(spans), np.flatnonzero(inside)
+        if len(rows) and len(points):
+            start[rows], end[rows] = _around(trace, rows, points, start, end)
     start = np.where(timed, start, NO_TIME)
     duration = np.where(timed, np.maximum(end - np.where(timed, start, 0), 0), columns.dur_ns)
     return trace.with_(columns=columns.with_(start_ns=start, dur_ns=duration))
 
 
-def _spans_moved(trace: Trace, spans: I64, start: I64, end: I64) -> tuple[I64, I64]:
-    """Device annotations from the first kernel that starts in them to the last that ends in them."""
-    columns, rows = trace.columns, trace.device_rows
-    old_start = np.sort(columns.start_ns[rows])
-    new_start = start[rows][np.argsort(columns.start_ns[rows], kind="stable")]
-    old_end = columns.start_ns[rows] + columns.dur_ns[rows]
-    order = np.argsort(old_end, kind="stable")
-    first = np.searchsorted(old_start, columns.start_ns[spans], side="left")
-    last = np.searchsorted(old_end[order], columns.start_ns[spans] + columns.dur_ns[spans], side="right") - 1
-    usable = (first < len(rows)) & (last >= 0)
-    spans, first, last = spans[usable], first[usable], last[usable]
-    start[spans] = new_start[first] - (old_start[first] - columns.start_ns[spans])
-    tail = columns.start_ns[spans] + columns.dur_ns[spans] - old_end[order][last]
-    end[spans] = end[rows][order][last] + tail
-    return start, end
+def _around(trace: Trace, spans: I64, inside: I64, start: I64, end: I64) -> tuple[I64, I64]:
+    """New times of annotations: around what starts or ends in them, with the margins that they had."""
+    columns = trace.columns
+    old = np.concatenate([columns.start_ns[inside], columns.start_ns[inside] + columns.dur_ns[inside]])
+    order = np.argsort(old, kind="stable")
+    old, new = old[order], np.concatenate([start[inside], end[inside]])[order]
+    before, after = columns.start_ns[spans], columns.start_ns[spans] + columns.dur_ns[spans]
+    first, last = np.searchsorted(old, before, side="left"), np.searchsorted(old, after, side="right")
+    moved_start, moved_end = before.copy(), after.copy()
+    for at in np.flatnonzero(first < last).tolist():
+        part = slice(int(first[at]), int(last[at]))
+        moved_start[at] = new[part].min() - (old[part][0] - before[at])
+        moved_end[at] = new[part].max() + (after[at] - old[part][-1])
+    return moved_start, moved_end
 
 
 _ORIGIN = "projected_from"
