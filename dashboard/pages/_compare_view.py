@@ -36,7 +36,7 @@ MAX_ROWS = 3000
 """Most rows of the operator table; those with the largest differences are kept."""
 
 _SHOWN_UNMATCHED = 100
-_LOWEST = 230  # px
+_LOWEST, _HIGHEST = 230, 380  # px
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _TIME = {"function": "params.value == null ? '' : d3.format(',.1f')(params.value / 1000)"}
 _CHANGE = {"function": "params.value == null ? '' : d3.format('+,.1f')(params.value / 1000)"}
@@ -160,7 +160,7 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
         theme,
     )
     parts.update_layout(height=max(int(parts.layout.height), _LOWEST))
-    return parts, steps.update_layout(height=max(int(parts.layout.height), _LOWEST)), categories
+    return parts, steps.update_layout(height=min(max(int(parts.layout.height), _LOWEST), _HIGHEST)), categories
 
 
 def panel(title: str, *content: Component, note: Component | str = "") -> Component:
