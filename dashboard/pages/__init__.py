@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dashboard.page import Page
+from dashboard.pages.open import PAGE as OPEN
+from dashboard.pages.overview import PAGE as OVERVIEW
 
 __all__ = ["PAGES"]
 
-PAGES: tuple[Page, ...] = ()
+PAGES: tuple[Page, ...] = (
+    OPEN,
+    OVERVIEW,
+)

@@ -15,7 +15,7 @@ from chakra_core.analysis.align import How
 from chakra_core.analysis.breakdown import PARTS
 from chakra_core.analysis.compare import Comparison, RunTotals
 from chakra_core.schema import Category
-from dashboard.figures.bars import PART_LABELS, Bar, breakdown_bars, grouped_bars, show_ns, waterfall
+from dashboard.figures.bars import PART_LABELS, Bar, breakdown_bars, empty_figure, grouped_bars, show_ns, waterfall
 from dashboard.theme import RUN_COLOURS
 
 __all__ = [
@@ -143,12 +143,14 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
             for rank, found in run.per_device
         ]
     base = result.runs[result.baseline]
-    steps = waterfall(
-        base.total_ns,
-        {part: result.deltas[other].part(part) for part in PARTS},
-        theme,
-        names=(names[result.baseline], names[other]),
-    )
+    if any(run.devices for run in result.runs):
+        parts = breakdown_bars(bars, theme, share=share)
+        changes = {part: result.deltas[other].part(part) for part in PARTS}
+        steps = waterfall(base.total_ns, changes, theme, names=(names[result.baseline], names[other]))
+    else:
+        host = {name: [run.span_ns, run.work_ns] for name, run in zip(names, result.runs, strict=True)}
+        parts = grouped_bars(["span", "operators, self"], host, theme)
+        steps = empty_figure("No run has device work: there is nothing to decompose.", theme)
     present = {category for run in result.runs for category in run.by_category}
     order = sorted(present, key=lambda code: -max(run.by_category.get(code, 0) for run in result.runs))
     categories = grouped_bars(
@@ -156,7 +158,6 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
         {name: [run.by_category.get(code, 0) for code in order] for name, run in zip(names, result.runs, strict=True)},
         theme,
     )
-    parts = breakdown_bars(bars, theme, share=share)
     parts.update_layout(height=max(int(parts.layout.height), _LOWEST))
     return parts, steps.update_layout(height=max(int(parts.layout.height), _LOWEST)), categories
 
