@@ -227,6 +227,7 @@ def _operators(loaded: LoadedRun, at: int, theme: str) -> Component:
         "overview-operators",
         at,
         columns,
+        rows,
         theme,
     )
 
