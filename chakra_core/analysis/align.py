@@ -45,7 +45,7 @@ class How(IntEnum):
     def label(self) -> str:
         """In words, for tables."""
         return (
-            "operator and shapes", "operator", "equivalent operator", "enclosing operator", "kernel name",
+            "operator and shapes", "operator", "equivalent operator", "enclosing operator", "name",
             "operator of like kernels", "unmatched",
         )[self]  # fmt: skip
 

@@ -50,79 +50,53 @@ def _layout(context: Context) -> Component:
         id=_id("bars"), size="xs", value="share" if share else "time",
         data=[{"value": "time", "label": "time"}, {"value": "share", "label": "share"}],
     )  # fmt: skip
-    return dmc.Stack(
+    how = (
+        "Kernels of different vendors meet under the operator that launched them. A row selects its longest instance: "
+        "on a column of a run, the one there."
+    )
+    return html.Div(
         [
             _controls(result, other),
             html.Div(view.run_badges(result), id=_id("runs")),
-            dmc.Stack(view.notices(result), id=_id("notices"), gap="xs"),
+            html.Div(view.notices(result), id=_id("notices"), className="ck-column"),
             html.Div(view.cards(result, other), id=_id("cards")),
-            dmc.SimpleGrid(
+            html.Div(
                 [
-                    view.figure_card("Where the time goes", _id("breakdown"), bars, toggle),
-                    view.figure_card("What changed", _id("waterfall"), steps),
+                    view.panel("Where the time goes", view.graph(_id("breakdown"), bars), note=toggle),
+                    view.panel("What changed", view.graph(_id("waterfall"), steps)),
                 ],
-                cols={"base": 1, "lg": 2},
+                className="ck-columns",
             ),
-            _operators(result, other),
-            dmc.SimpleGrid(
+            view.panel("Operators", view.operator_grid(result, _id("grid"), other), note=how),
+            html.Div(
                 [
-                    view.figure_card("Time by category", _id("categories"), categories),
-                    dmc.Paper(
-                        [
-                            dmc.Text("Without a counterpart", fw=600, size="sm", mb=4),
-                            html.Div(view.unmatched_list(result), id=_id("unmatched")),
-                        ],
-                        p="sm", withBorder=True, radius="md", style={"minWidth": 0},
-                    ),
+                    view.panel("Time by category", view.graph(_id("categories"), categories)),
+                    view.panel("Without a counterpart", html.Div(view.unmatched_list(result), id=_id("unmatched"))),
                 ],
-                cols={"base": 1, "lg": 2},
+                className="ck-columns",
             ),
         ],
-        gap="sm",
-        p="md",
         className="ck-compare",
-    )  # fmt: skip
+    )
 
 
 def _controls(result: Comparison, other: int) -> Component:
     data = [{"value": str(at), "label": f"{view.letter(at)}  {run.label}"} for at, run in enumerate(result.runs)]
-    return dmc.Group(
+    select = {"data": data, "allowDeselect": False, "size": "xs", "w": 250}
+    return html.Div(
         [
-            dmc.Title("Compare", order=3),
-            dmc.Group(
+            html.H1("Compare"),
+            html.Div(
                 [
-                    dmc.Select(
-                        id=_id("base"), data=data, value=str(result.baseline), label="baseline", allowDeselect=False,
-                        size="xs", w=260,
-                    ),
-                    dmc.Button("Swap", id=_id("swap"), variant="default", size="xs"),
-                    dmc.Select(
-                        id=_id("with"), data=data, value=str(other), label="compared run", allowDeselect=False,
-                        size="xs", w=260,
-                    ),
+                    dmc.Select(id=_id("base"), value=str(result.baseline), label="baseline", **select),
+                    html.Button("Swap", id=_id("swap"), className="ck-button ck-small", n_clicks=0),
+                    dmc.Select(id=_id("with"), value=str(other), label="compared run", **select),
                 ],
-                align="end", gap="xs",
+                className="ck-row ck-compare-choice",
             ),
         ],
-        justify="space-between", align="end",
-    )  # fmt: skip
-
-
-def _operators(result: Comparison, other: int) -> Component:
-    about = (
-        "Kernels of different vendors meet under the operator that launched them. Click a row to select its longest "
+        className="ck-title-row",
     )
-    about += "instance; on a column of the other run, the one there."
-    return dmc.Paper(
-        [
-            dmc.Group(
-                [dmc.Text("Operators", fw=600, size="sm"), dmc.Text(about, size="xs", c="dimmed")],
-                mb=4, gap="sm", wrap="wrap",
-            ),
-            view.operator_grid(result, _id("grid"), other),
-        ],
-        p="sm", withBorder=True, radius="md",
-    )  # fmt: skip
 
 
 def _register(app: Dash, library: Library) -> None:
@@ -139,20 +113,17 @@ def _register(app: Dash, library: Library) -> None:
         wanted = {**(params or {}), "base": base, "with": other, "bars": bars}
         return no_update if wanted == params else wanted
 
-    def update(params: dict[str, str] | None, theme: str, refs: Sequence[str] | None) -> Any:
+    def update(params: dict[str, str] | None, refs: Sequence[str] | None, theme: str | None) -> Any:
         runs = loaded(refs)
         if len(runs) < 2:
             return (no_update,) * 11
         base, other = _choice(params, len(runs))
         result = _comparison(runs, base)
         figures = view.charts(result, other, theme or "light", share=(params or {}).get("bars") == "share")
-        tables: tuple[Any, ...] = (no_update, no_update, no_update)
-        if ctx.triggered_id != Ids.THEME:
-            grid = view.operator_grid(result, _id("grid"), other)
-            tables = (grid.columnDefs, grid.rowData, view.unmatched_list(result))
+        grid = view.operator_grid(result, _id("grid"), other)
         return (
-            view.run_badges(result), view.notices(result), view.cards(result, other), *figures, *tables,
-            str(base), str(other),
+            view.run_badges(result), view.notices(result), view.cards(result, other), *figures,
+            grid.columnDefs, grid.rowData, view.unmatched_list(result), str(base), str(other),
         )  # fmt: skip
 
     def select(clicked: dict[str, Any] | None, refs: Sequence[str] | None, params: dict[str, str] | None) -> Any:
@@ -173,7 +144,7 @@ def _register(app: Dash, library: Library) -> None:
         Output(_id("breakdown"), "figure"), Output(_id("waterfall"), "figure"), Output(_id("categories"), "figure"),
         Output(_id("grid"), "columnDefs"), Output(_id("grid"), "rowData"), Output(_id("unmatched"), "children"),
         Output(_id("base"), "value"), Output(_id("with"), "value"),
-        Input(Ids.PARAMS, "data"), Input(Ids.THEME, "data"), State(Ids.RUNS, "data"),
+        Input(Ids.PARAMS, "data"), State(Ids.RUNS, "data"), State(Ids.THEME, "data"),
         prevent_initial_call=True,
     )(update)  # fmt: skip
     app.callback(
@@ -198,4 +169,4 @@ def _longest(result: Comparison, clicked: Mapping[str, Any], other: int) -> dict
     return None
 
 
-PAGE = Page(_SLUG, "Compare", "tabler:arrows-diff", _layout, _register, runs=2)
+PAGE = Page(_SLUG, "Compare", "compare", _layout, _register, runs=2)
