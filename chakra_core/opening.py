@@ -158,8 +158,17 @@ def assemble(traces: Sequence[Trace], label: str, findings: Iterable[HealthFindi
     checked = tuple(trace.with_(health=check_trace(trace)) for trace in timed)
     groups = {(group.name, group.ranks): group for trace in checked for group in trace.meta.groups}
     hardware = ", ".join(dict.fromkeys(trace.meta.hardware for trace in checked if trace.meta.hardware))
-    run = Run(checked, label, hardware, tuple(groups.values()), tuple(health), assumptions)
+    said = (text for trace in checked for text in _stated_assumptions(trace))
+    run = Run(
+        checked, label, hardware, tuple(groups.values()), tuple(health), tuple(dict.fromkeys((*said, *assumptions)))
+    )
     return dataclasses.replace(run, health=check_run(run))
+
+
+def _stated_assumptions(trace: Trace) -> list[str]:
+    """What the file itself says of how its times were made."""
+    stated = trace.meta.details.get("assumptions")
+    return [str(text) for text in stated] if isinstance(stated, list) else []
 
 
 def _with_ranks(traces: Sequence[Trace], health: list[HealthFinding]) -> list[Trace]:

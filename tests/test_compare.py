@@ -85,6 +85,14 @@ def test_other_shapes_meet_under_the_name_and_other_dispatch_under_the_enclosing
     }
 
 
+def test_a_matrix_product_with_a_bias_meets_one_without():
+    one = model([("aten::mm", "[2,3]x[3,4]:bf16", -1, [("Cijk", 73)])], "mm")
+    two = model([("aten::addmm", "[2,1]x[2,3]x[3,4]:f32", -1, [("gemm", 48)])], "addmm")
+    assert table(compare([one, two])) == {("matrix product [2,3]x[3,4]", How.EQUIVALENT): (73, 48, 1, 1)}
+    other = model([("aten::addmm", "[9,1]x[9,3]x[3,4]:f32", -1, [("gemm", 48)])], "addmm")
+    assert not compare([one, other]).operators.matched.any()
+
+
 def test_what_has_no_counterpart_is_listed():
     one = model([("aten::mm", "", -1, [("gemm", 10)]), ("aten::dropout", "", -1, [("philox", 7)])], "one")
     two = model([("aten::mm", "", -1, [("gemm", 12)]), ("aten::gelu", "", -1, [("gelu", 5)])], "two")
@@ -109,6 +117,22 @@ def test_kernels_without_an_operator_meet_by_category_and_name():
     assert table(compare([one, two])) == {("k", How.KERNEL): (10, 6, 1, 1), ("a", How.KERNEL): (5, 5, 1, 1)}
     copies = run_of(make_trace([node("a", 20, 5, category=Category.COPY)]), label="copies")
     assert not compare([one, copies]).operators.matched.any()
+
+
+def test_kernels_launched_before_the_recording_meet_under_the_operator_of_their_like():
+    def recorded(kernel, dur, early, label):
+        run = model([("aten::mm", "[2]", -1, [(kernel, dur)])], label)
+        (trace,) = run.traces
+        nodes = [
+            node(trace.name_of(row), 0 if row < 2 else 100, 10, "cpu" if row < 2 else "gpu:7", parent=row - 1, **extra)
+            for row, extra in enumerate(({"shape": 0}, LAUNCH, {"dur_ns": dur}))
+        ]
+        return run_of(make_trace([*nodes, node(kernel, 0, early)]).with_(shapes=("[2]",)), label=label)
+
+    result = compare([recorded("sm90_gemm", 50, 40, "cuda"), recorded("Cijk", 70, 60, "rocm")])
+    assert table(result) == {
+        ("aten::mm [2]", How.SHAPES): (50, 70, 1, 1), ("matrix product", How.INFERRED): (40, 60, 1, 1),
+    }  # fmt: skip
 
 
 def test_three_runs_against_the_middle_one():
@@ -213,7 +237,20 @@ def test_operator_names_across_vendors(one, other):
 
 
 @pytest.mark.parametrize(
-    "name", ["aten::log2", "aten::exp2", "aten::conv2d", "aten::relu6", "aten::mm", "x", "123", "", "::", "MmBackward0"]
+    "name",
+    [
+        "aten::log2",
+        "aten::exp2",
+        "aten::conv2d",
+        "aten::relu6",
+        "aten::copy_",
+        "aten::_flash",
+        "x",
+        "123",
+        "",
+        "::",
+        "MmBackward0",
+    ],
 )
 def test_names_that_must_stay(name):
     assert normalise_operator(name) == name

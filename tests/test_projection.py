@@ -10,7 +10,9 @@ from chakra_core.hardware import get_device
 from chakra_core.project.projection import project_run, source_device
 from chakra_core.project.retime import Knobs, retime
 from chakra_core.project.shift import Waits, move_points
+from chakra_core.project.simulate import simulate_run
 from chakra_core.schema import Category, CommOp, EdgeKind, TimeKind
+from chakra_core.synth import TransformerConfig, transformer_run
 from chakra_core.trace import ProcessGroup, Run
 from tests.builder import make_trace, node
 
@@ -113,6 +115,17 @@ def test_there_and_back_is_the_same_within_rounding():
     back = project_run(there, H100, source=MI300X)
     for number in (0, 1):
         assert np.abs(np.array(spans(back, number)) - np.array(spans(Run(tuple(two_ranks()), ""), number))).max() <= 3
+
+
+def test_a_replayed_run_is_replayed_again():
+    """Where times were made by a replay, projecting is replaying with the other device's durations, to the ns."""
+    run = transformer_run(TransformerConfig(layers=2, batches=(4, 3), tp=2))
+    here, there = simulate_run(run, H100), simulate_run(run, MI300X)
+    moved = project_run(here, MI300X)
+    for number in range(4):
+        assert np.abs(moved.traces[number].columns.dur_ns - there.traces[number].columns.dur_ns).max() <= 2
+    assert moved.span_ns == pytest.approx(there.span_ns, abs=500)
+    assert spans(project_run(here, H100), 3) == spans(here, 3)
 
 
 def test_device_annotations_move_with_their_kernels():

@@ -10,7 +10,7 @@ one that encloses both, and what has no counterpart is left over, never dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -35,14 +35,19 @@ class How(IntEnum):
 
     SHAPES = 0
     OPERATOR = 1
-    ENCLOSING = 2
-    KERNEL = 3
-    UNMATCHED = 4
+    EQUIVALENT = 2
+    ENCLOSING = 3
+    KERNEL = 4
+    INFERRED = 5
+    UNMATCHED = 6
 
     @property
     def label(self) -> str:
         """In words, for tables."""
-        return ("operator and shapes", "operator", "enclosing operator", "kernel name", "unmatched")[self]
+        return (
+            "operator and shapes", "operator", "equivalent operator", "enclosing operator", "name",
+            "operator of like kernels", "unmatched",
+        )[self]  # fmt: skip
 
 
 _VENDOR = re.compile(
@@ -53,6 +58,32 @@ _TRAILING_NUMBER = re.compile(r"[#_ .]+\d+$")
 _HASH = re.compile(r"\b(?:[0-9a-f]{16,}|(?=[a-z]*\d)[a-z2-7]{40,})\b")
 _ARCH = re.compile(r"\b(?:sm_?\d+|gfx[0-9a-f]+|ampere|volta|turing|hopper|maxwell|pascal|blackwell|ada|cdna\d?)_")
 _TILE = re.compile(r"\d+(?:x\d+)+|\d+")
+
+
+_EQUIVALENT: dict[str, str] = {
+    "aten::mm": "matrix product", "aten::addmm": "matrix product", "aten::_scaled_mm": "matrix product",
+    "aten::bmm": "batched matrix product", "aten::baddbmm": "batched matrix product",
+    "aten::_flash_attention_forward": "attention", "aten::_efficient_attention_forward": "attention",
+    "aten::_scaled_dot_product_attention": "attention", "aten::_scaled_dot_product_attention_math": "attention",
+    "aten::_flash_attention_backward": "attention backward",
+    "aten::_efficient_attention_backward": "attention backward",
+    "aten::native_batch_norm": "batch normalisation", "aten::batch_norm": "batch normalisation",
+    "aten::_batch_norm_with_update": "batch normalisation",
+    "aten::native_batch_norm_backward": "batch normalisation backward",
+    "aten::batch_norm_backward": "batch normalisation backward",
+}  # fmt: skip
+"""Operators that compute the same (up to an addition), by normalised name."""
+
+_BIASED = ("aten::addmm", "aten::baddbmm")
+
+
+def _equivalent(name: str, shape: str) -> tuple[str, str]:
+    """``(family, shapes without a bias)`` of an operator that others can stand in for; else of itself."""
+    family = _EQUIVALENT.get(name)
+    if family is None:
+        return name, ""
+    sizes = shape.partition(":")[0]
+    return family, sizes.partition("x")[2] if name in _BIASED else sizes if family.endswith("product") else ""
 
 
 def normalise_operator(name: str) -> str:
@@ -66,7 +97,10 @@ def normalise_operator(name: str) -> str:
     text = _HASH.sub("", _NCCL.sub("comm:", name))
     prefix, colons, rest = text.rpartition("::")
     if prefix in ("aten", "torch", "at::native"):
-        text = f"{prefix}{colons}{_VENDOR.sub('', rest).strip('_') or rest}"
+        bare = _VENDOR.sub("", rest)
+        if bare != rest and not rest.endswith("_"):
+            bare = bare.rstrip("_")
+        text = f"{prefix}{colons}{bare or rest}"
     return _TRAILING_NUMBER.sub("", text) or name
 
 
@@ -92,12 +126,12 @@ class Keys:
     kinds: list[How] = field(default_factory=list)
     _number: dict[tuple[How, str, str], int] = field(default_factory=dict)
 
-    def number(self, kind: How, text: str, shown: str = "", scope: str = "") -> int:
+    def number(self, kind: How, text: str, scope: str = "") -> int:
         """The number of a key; keys are equal where kind, text and scope (such as a category) are."""
         key = (kind, text, scope)
         if key not in self._number:
             self._number[key] = len(self.texts)
-            self.texts.append(shown or text)
+            self.texts.append(text)
             self.kinds.append(kind)
         return self._number[key]
 
@@ -176,13 +210,14 @@ def _device_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope)
 
     c = trace.columns
     piece, row = chains(work.rows, c.parent, operator_mask(trace))
-    with_shapes, by_name = _operator_keys(trace, row, keys)
-    own_exact, own_like = _kernel_keys(trace, work.rows, keys)
+    inferred = _inferred(trace, work.rows, piece, row)
+    own = _kernel_keys(trace, work.rows, keys, inferred)
+    own[piece, 1] = own[piece, 0]  # an operator is inferred only for what has none
+    links = np.r_[_operator_keys(trace, row, keys), own]
     everything = np.arange(len(work), dtype=np.int64)
     order = np.argsort(np.r_[piece, everything], kind="stable")  # the piece's own name comes after its operators
     rows, pieces = np.r_[row, work.rows][order], np.r_[piece, everything][order]
-    first, second = np.r_[with_shapes, own_exact][order], np.r_[by_name, own_like][order]
-    return _work(work.dur_ns, c.category[work.rows], pieces, first, second, rows, at, on_device=True)
+    return _work(work.dur_ns, c.category[work.rows], pieces, links[order], rows, at, on_device=True)
 
 
 def _host_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope) -> Work:
@@ -196,51 +231,69 @@ def _host_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope) -
     everything = np.arange(len(work), dtype=np.int64)
     order = np.argsort(np.r_[everything, piece], kind="stable")  # the operator itself comes before those around it
     rows, pieces = np.r_[work.rows, row][order], np.r_[everything, piece][order]
-    first, second = _operator_keys(trace, rows, keys)
-    return _work(own, c.category[work.rows], pieces, first, second, rows, at, on_device=False)
+    return _work(own, c.category[work.rows], pieces, _operator_keys(trace, rows, keys), rows, at, on_device=False)
 
 
 def _work(
-    dur_ns: I64, category: NDArray[np.int8], piece: I64, first: I64, second: I64, row: I64, at: int, *, on_device: bool
+    dur_ns: I64, category: NDArray[np.int8], piece: I64, links: I64, row: I64, at: int, *, on_device: bool
 ) -> Work:
-    """Each link gives two keys, the surer one first."""
+    """Each place in a chain gives several keys (columns of ``links``), the surest first."""
+    width = links.shape[1]
     return Work(
         dur_ns=dur_ns,
         category=category,
-        piece=np.repeat(piece, 2),
-        key=np.stack([first, second], axis=1).ravel(),
-        row=np.repeat(row, 2),
-        trace=np.full(2 * len(row), at, np.int64),
+        piece=np.repeat(piece, width),
+        key=links.ravel(),
+        row=np.repeat(row, width),
+        trace=np.full(links.size, at, np.int64),
         on_device=on_device,
     )
 
 
-def _operator_keys(trace: Trace, rows: I64, keys: Keys) -> tuple[I64, I64]:
-    """Numbers of (name and shapes, name) of operators; normalised once per distinct pair."""
+def _operator_keys(trace: Trace, rows: I64, keys: Keys) -> I64:
+    """Numbers (rows, 3) of name and shapes, name, family of operators; made once per distinct operator."""
     c = trace.columns
     shapes = len(trace.shapes) + 1
     pair = c.name[rows].astype(np.int64) * shapes + c.shape[rows] + 1
     distinct, inverse = np.unique(pair, return_inverse=True)
-    full, bare = np.empty(len(distinct), np.int64), np.empty(len(distinct), np.int64)
+    numbers = np.empty((len(distinct), 3), np.int64)
     for at, code in enumerate(distinct.tolist()):
         name = normalise_operator(trace.names[code // shapes])
         shape = trace.shapes[code % shapes - 1] if code % shapes else ""
-        full[at] = keys.number(How.SHAPES, f"{name} {shape}".strip())
-        bare[at] = keys.number(How.OPERATOR, name)
-    return full[inverse], bare[inverse]
+        numbers[at, 0] = keys.number(How.SHAPES, f"{name} {shape}".strip())
+        numbers[at, 1] = keys.number(How.OPERATOR, name)
+        family, sizes = _equivalent(name, shape)
+        numbers[at, 2] = numbers[at, 1] if family == name else keys.number(How.EQUIVALENT, f"{family} {sizes}".strip())
+    return numbers[inverse]
 
 
-def _kernel_keys(trace: Trace, rows: I64, keys: Keys) -> tuple[I64, I64]:
-    """Numbers of (name, normalised name and category) of device work."""
+def _inferred(trace: Trace, kernels: I64, piece: I64, operator: I64) -> dict[int, str]:
+    """Operator (or its family) of kernel names, by code, all of whose instances with an operator have the same one.
+
+    Kernels launched before the recording began have no operator, but their like, later, do.
+    """
+    names = trace.columns.name
+    first = np.r_[True, piece[1:] != piece[:-1]][: len(piece)]
+    pairs = np.unique(np.stack([names[kernels[piece[first]]], names[operator[first]]], axis=1), axis=0)
+    found: dict[int, set[str]] = {}
+    for kernel, code in pairs.tolist():
+        found.setdefault(kernel, set()).add(_equivalent(normalise_operator(trace.names[code]), "")[0])
+    return {kernel: families.pop() for kernel, families in found.items() if len(families) == 1}
+
+
+def _kernel_keys(trace: Trace, rows: I64, keys: Keys, inferred: Mapping[int, str]) -> I64:
+    """Numbers (rows, 3) of name, inferred operator (or the name again), normalised name and category of device work."""
     c = trace.columns
     pair = c.name[rows].astype(np.int64) * len(Category) + c.category[rows]
     distinct, inverse = np.unique(pair, return_inverse=True)
-    exact, like = np.empty(len(distinct), np.int64), np.empty(len(distinct), np.int64)
+    numbers = np.empty((len(distinct), 3), np.int64)
     for at, code in enumerate(distinct.tolist()):
         name, category = trace.names[code // len(Category)], Category(code % len(Category)).label
-        exact[at] = keys.number(How.KERNEL, name, scope=f"={category}")
-        like[at] = keys.number(How.KERNEL, normalise_kernel(name), scope=category)
-    return exact[inverse], like[inverse]
+        numbers[at] = keys.number(How.KERNEL, name, scope=f"={category}")
+        if operator := inferred.get(code // len(Category)):
+            numbers[at, 1] = keys.number(How.INFERRED, operator)
+        numbers[at, 2] = keys.number(How.KERNEL, normalise_kernel(name), scope=category)
+    return numbers[inverse]
 
 
 def align(works: Sequence[Work], keys: Keys) -> Alignment:
@@ -329,6 +382,6 @@ def _certainty(works: Sequence[Work], keys: Keys, count: int, groups: list[I64],
         link = links[pieces]
         innermost = np.searchsorted(work.piece, pieces, side="left")
         kind = kinds[work.key[link]]
-        around = (work.row[link] != work.row[innermost]) & (kind != How.KERNEL)
+        around = (work.row[link] != work.row[innermost]) & (kind < How.KERNEL)
         np.maximum.at(how, group[pieces], np.where(around, int(How.ENCLOSING), kind))
     return how

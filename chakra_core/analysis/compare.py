@@ -7,6 +7,7 @@ whole nanoseconds and the total is their sum, so that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from chakra_core.trace import Run
 __all__ = ["Comparison", "Delta", "OperatorTable", "RunTotals", "as_json", "compare"]
 
 I64 = NDArray[np.int64]
+
+_DIGITS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class RunTotals:
         overlap_ratio: hidden communication over all communication, summed over devices; None without any.
         span_ns: from the first to the last event of the run, host included.
         work_ns: summed duration of everything compared (mean over devices).
-        matched_ns: the part of it in groups that the baseline has too.
+        matched_ns: the part of it in groups that the baseline has too; for the baseline, that another run has.
         per_device: ``(rank, breakdown)`` of every device.
         by_category: device work by category (mean over devices).
     """
@@ -76,7 +79,7 @@ class RunTotals:
 
     @property
     def matched_share(self) -> float | None:
-        """Share of the compared time with a counterpart in the baseline; None where there is no time."""
+        """Share of the compared time that has a counterpart (see ``matched_ns``); None where there is no time."""
         return self.matched_ns / self.work_ns if self.work_ns else None
 
     @property
@@ -185,15 +188,22 @@ def compare(runs: Sequence[Run], baseline: int = 0, scopes: Sequence[Scope] = ()
     ranks = [np.array([rank for rank, _ in traces_in(run, scope)], np.int64)
              for run, scope in zip(runs, scopes, strict=True)]  # fmt: skip
     sums, table = _operators(works, keys, alignment, units, ranks, baseline)
-    shared = sums > 0
+    met = _met(sums > 0, baseline)
     totals = tuple(
         _totals(
             run, scopes[at], works[at], per_device[at], units[at],
-            matched=int(sums[shared[:, at] & shared[:, baseline], at].sum()),
+            matched=int(sums[met[:, at], at].sum()),
         )
         for at, run in enumerate(runs)
     )  # fmt: skip
     return Comparison(baseline, totals, tuple(_delta(run, totals[baseline]) for run in totals), table)
+
+
+def _met(present: NDArray[np.bool_], baseline: int) -> NDArray[np.bool_]:
+    """Groups (rows) of each run (columns) that the baseline has too; of the baseline, those that any other run has."""
+    met = present & present[:, [baseline]]
+    met[:, baseline] = np.delete(met, baseline, axis=1).any(axis=1)
+    return met
 
 
 def _devices(run: Run, scope: Scope) -> tuple[tuple[int, DeviceBreakdown], ...]:
@@ -275,7 +285,7 @@ def _operators(
     mean = np.stack([(2 * sums[:, at] + unit) // (2 * unit) for at, unit in enumerate(units)], axis=1)
     change = np.abs(mean - mean[:, [baseline]]).max(axis=1)
     names = [keys.texts[int(key)] for key in alignment.keys]
-    sort = np.array(sorted(range(rows), key=lambda row: (-int(change[row]), names[row])), np.int64)
+    sort = np.array(sorted(range(rows), key=lambda row: (-int(change[row]), _natural(names[row]))), np.int64)
     table = OperatorTable(
         names=tuple(names[row] for row in sort),
         how=alignment.how[sort],
@@ -287,6 +297,11 @@ def _operators(
         longest_rank=longest_rank[sort],
     )
     return sums, table
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key under which ``layer_2`` comes before ``layer_10``."""
+    return [(int(part[:18]), "") if part.isascii() and part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
 
 
 def _instances(work: Work, group: I64, link: I64) -> tuple[I64, I64, I64]:

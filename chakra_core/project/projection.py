@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from chakra_core.errors import AnalysisError
 from chakra_core.hardware import Device, lookup
 from chakra_core.project.retime import Knobs, retime
 from chakra_core.project.shift import Waits, move_points
-from chakra_core.project.waits import rendezvous_waits, trace_waits
-from chakra_core.schema import NO_TIME, Category, Domain, TimeKind
+from chakra_core.project.waits import is_span, rendezvous_waits, trace_waits
+from chakra_core.schedule import replay
+from chakra_core.schema import NO_TIME, Domain, TimeKind
 from chakra_core.trace import Run, Trace
 
 __all__ = ["project_run", "source_device"]
@@ -42,7 +44,8 @@ def project_run(run: Run, device: Device, *, source: Device | None = None, knobs
 
     Device nodes are re-timed by :func:`chakra_core.project.retime.retime`, then all points of all ranks are moved
     by :func:`chakra_core.project.shift.move_points`: kernels keep their launch latency and their order, host work its
-    duration, synchronising calls wait for their kernels, collectives for the last rank.
+    duration, synchronising calls wait for their kernels, collectives for the last rank. A run whose times were
+    reconstructed or simulated is replayed by :func:`chakra_core.schedule.replay` instead, as those times were made.
 
     Args:
         run: measured (or reconstructed) run with start times.
@@ -65,13 +68,28 @@ def project_run(run: Run, device: Device, *, source: Device | None = None, knobs
         retimed = retime(trace, origin, device, knobs, len(run.traces))
         counts.update(retimed.counts)
         durations.append(np.maximum(np.rint(trace.columns.dur_ns * retimed.factor), 0).astype(np.int64))
-    times = _moved(run, durations)
-    traces = tuple(
-        _with_times(trace, start, end, device) for trace, (start, end) in zip(run.traces, times, strict=True)
-    )
+    measured = _is_measured(run)
+    traces = _shifted(run, durations) if measured else replay(run.traces, durations).traces
+    traces = tuple(_labelled(trace, device, measured=measured) for trace in traces)
     label = f"{run.label} on {device.name} (simulated)"
-    said = (*run.assumptions, *_assumptions(origin, device, knobs, counts))
+    said = (*run.assumptions, *_assumptions(origin, device, knobs, counts, measured=measured))
     return Run(traces, label, device.name, run.groups, run.health, said)
+
+
+def _is_measured(run: Run) -> bool:
+    """Whether the timeline is a measured one, or a measured one that was projected before."""
+    return run.time_kind == TimeKind.MEASURED or all(_ORIGIN in trace.meta.details for trace in run.traces)
+
+
+def _labelled(trace: Trace, device: Device, *, measured: bool) -> Trace:
+    details = {**trace.meta.details, **({_ORIGIN: str(TimeKind.MEASURED)} if measured else {})}
+    meta = replace(trace.meta, hardware=device.name, time_kind=TimeKind.SIMULATED, details=MappingProxyType(details))
+    return trace.with_(meta=meta)
+
+
+def _shifted(run: Run, durations: list[I64]) -> tuple[Trace, ...]:
+    times = _moved(run, durations)
+    return tuple(_with_times(trace, start, end) for trace, (start, end) in zip(run.traces, times, strict=True))
 
 
 def _moved(run: Run, durations: list[I64]) -> list[tuple[I64, I64]]:
@@ -90,44 +108,52 @@ def _moved(run: Run, durations: list[I64]) -> list[tuple[I64, I64]]:
     return [(points[0::2], points[1::2]) for points in split]
 
 
-def _with_times(trace: Trace, start: I64, end: I64, device: Device) -> Trace:
+def _with_times(trace: Trace, start: I64, end: I64) -> Trace:
     columns = trace.columns
     timed = columns.start_ns != NO_TIME
-    spans = np.flatnonzero((columns.domain == Domain.DEVICE) & (columns.category == Category.ANNOTATION) & timed)
-    if len(spans) and len(trace.device_rows):
-        start, end = _spans_moved(trace, spans, start.copy(), end.copy())
+    device = columns.domain == Domain.DEVICE
+    marks = timed & is_span(trace)
+    start, end = start.copy(), end.copy()
+    for spans, inside in ((marks & device, timed & device & ~marks), (marks & ~device, timed & ~marks)):
+        rows, points = np.flatnonzero(spans), np.flatnonzero(inside)
+        if len(rows) and len(points):
+            start[rows], end[rows] = _around(trace, rows, points, start, end)
     start = np.where(timed, start, NO_TIME)
     duration = np.where(timed, np.maximum(end - np.where(timed, start, 0), 0), columns.dur_ns)
-    changed = columns.with_(start_ns=start, dur_ns=duration)
-    meta = replace(trace.meta, hardware=device.name, time_kind=TimeKind.SIMULATED)
-    return trace.with_(columns=changed, meta=meta)
+    return trace.with_(columns=columns.with_(start_ns=start, dur_ns=duration))
 
 
-def _spans_moved(trace: Trace, spans: I64, start: I64, end: I64) -> tuple[I64, I64]:
-    """Device annotations from the first kernel that starts in them to the last that ends in them."""
-    columns, rows = trace.columns, trace.device_rows
-    old_start = np.sort(columns.start_ns[rows])
-    new_start = start[rows][np.argsort(columns.start_ns[rows], kind="stable")]
-    old_end = columns.start_ns[rows] + columns.dur_ns[rows]
-    order = np.argsort(old_end, kind="stable")
-    first = np.searchsorted(old_start, columns.start_ns[spans], side="left")
-    last = np.searchsorted(old_end[order], columns.start_ns[spans] + columns.dur_ns[spans], side="right") - 1
-    usable = (first < len(rows)) & (last >= 0)
-    spans, first, last = spans[usable], first[usable], last[usable]
-    start[spans] = new_start[first] - (old_start[first] - columns.start_ns[spans])
-    tail = columns.start_ns[spans] + columns.dur_ns[spans] - old_end[order][last]
-    end[spans] = end[rows][order][last] + tail
-    return start, end
+def _around(trace: Trace, spans: I64, inside: I64, start: I64, end: I64) -> tuple[I64, I64]:
+    """New times of annotations: around what starts or ends in them, with the margins that they had."""
+    columns = trace.columns
+    old = np.concatenate([columns.start_ns[inside], columns.start_ns[inside] + columns.dur_ns[inside]])
+    order = np.argsort(old, kind="stable")
+    old, new = old[order], np.concatenate([start[inside], end[inside]])[order]
+    before, after = columns.start_ns[spans], columns.start_ns[spans] + columns.dur_ns[spans]
+    first, last = np.searchsorted(old, before, side="left"), np.searchsorted(old, after, side="right")
+    moved_start, moved_end = before.copy(), after.copy()
+    for at in np.flatnonzero(first < last).tolist():
+        part = slice(int(first[at]), int(last[at]))
+        moved_start[at] = new[part].min() - (old[part][0] - before[at])
+        moved_end[at] = new[part].max() + (after[at] - old[part][-1])
+    return moved_start, moved_end
 
 
-def _assumptions(origin: Device, device: Device, knobs: Knobs, counts: Counter[str]) -> list[str]:
+_ORIGIN = "projected_from"
+"""Key in ``TraceMeta.details`` of a projected trace whose timeline keeps the lags of a measurement."""
+
+_MEASURED = "host work, launch latency and gaps as measured; a synchronising call waits for the last kernel it saw end"
+_REPLAYED = "host work as it was; every node starts when its dependencies are done and its lane is free"
+
+
+def _assumptions(origin: Device, device: Device, knobs: Knobs, counts: Counter[str], *, measured: bool) -> list[str]:
     peak, used = device.peak(knobs.precision)
     said = [
         (
             f"from {origin.name} to {device.name}: {origin.peak(knobs.precision)[0] / 1e12:g} to {peak / 1e12:g} "
             f"TFLOP/s {used}, {origin.memory_bandwidth / 1e9:g} to {device.memory_bandwidth / 1e9:g} GB/s memory"
         ),
-        "host work, launch latency and gaps as measured; a synchronising call waits for the last kernel it saw end",
+        _MEASURED if measured else _REPLAYED,
         "collectives: ring, alpha-beta, start when the last rank arrives; without contention between groups",
     ]
     said += [f"{name} x {value:g}" for name, value in knobs.changed.items()]

@@ -12,7 +12,7 @@ from chakra_core.project.shift import Waits
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind
 from chakra_core.trace import Run, Trace
 
-__all__ = ["match_collectives", "rendezvous_waits", "trace_waits"]
+__all__ = ["is_span", "match_collectives", "rendezvous_waits", "trace_waits"]
 
 I64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -25,15 +25,38 @@ def trace_waits(trace: Trace, new_dur: I64, in_rendezvous: Bool) -> Waits:
     """
     columns = trace.columns
     timed = columns.start_ns != NO_TIME
-    device = (columns.domain == Domain.DEVICE) & (columns.category != Category.ANNOTATION) & timed
-    host = (columns.domain == Domain.HOST) & timed & _on_thread(trace)
-    rows = np.flatnonzero((device | (timed & ~host & (columns.domain == Domain.HOST))) & ~in_rendezvous)
+    spans = is_span(trace)
+    device = (columns.domain == Domain.DEVICE) & ~spans & timed
+    host = (columns.domain == Domain.HOST) & timed & _on_thread(trace) & ~spans
+    bare = timed & ~host & ~spans & (columns.domain == Domain.HOST)
+    rows = np.flatnonzero((device | bare) & ~in_rendezvous)
     after = np.where(columns.domain[rows] == Domain.DEVICE, new_dur[rows], columns.dur_ns[rows])
     own = Waits(2 * rows, 2 * rows + 1, columns.dur_ns[rows].copy(), after)
     waiting, kernels = _synchronising(trace, device)
     return Waits.join(
-        [own, _stream_order(trace, device), _thread_order(trace, host, waiting), kernels, _edges(trace, device)]
+        [
+            own,
+            _stream_order(trace, device),
+            _thread_order(trace, host, waiting),
+            kernels,
+            _edges(trace, device, waiting),
+        ]
     )
+
+
+def is_span(trace: Trace) -> Bool:
+    """Nodes that only mark what others do: annotations on the device, and all of a host lane that does no work.
+
+    Such a lane is an annotation track, or a thread with nothing but annotations and Python frames (one that waits).
+    """
+    columns = trace.columns
+    marking = np.isin(columns.category, [Category.ANNOTATION, Category.PYTHON])
+    works = np.zeros(len(trace.lanes) + 1, bool)
+    works[columns.lane[~marking]] = True
+    track = np.array([lane.kind == LaneKind.ANNOTATION for lane in trace.lanes] + [False])
+    bystander = (columns.domain == Domain.HOST) & (columns.lane >= 0) & (track | ~works)[columns.lane]
+    marks: Bool = bystander | ((columns.category == Category.ANNOTATION) & (columns.domain == Domain.DEVICE))
+    return marks
 
 
 def _on_thread(trace: Trace) -> Bool:
@@ -95,8 +118,12 @@ def _blocking_copy(name: str) -> bool:
     return "memcpy" in lowered
 
 
-def _edges(trace: Trace, device: Bool) -> Waits:
-    """Recorded dependencies between a device node and another, at the pair of points that the measurement allows."""
+def _edges(trace: Trace, device: Bool, waiting: Bool) -> Waits:
+    """Recorded dependencies between a device node and another, at the pair of points that the measurement allows.
+
+    A kernel waits for the end of the call that launched it; for its start where it begins during the call, or where
+    the call in turn waits for the kernel.
+    """
     columns = trace.columns
     source, target = trace.edges.sources.astype(np.int64), trace.edges.targets().astype(np.int64)
     timed = columns.start_ns != NO_TIME
@@ -105,7 +132,7 @@ def _edges(trace: Trace, device: Bool) -> Waits:
     kept |= timed[source] & timed[target] & hosts & ~_on_thread(trace)[target]
     source, target, kind = source[kept], target[kept], trace.edges.kinds[kept]
     start, end = columns.start_ns, columns.start_ns + columns.dur_ns
-    from_end = end[source] <= start[target]
+    from_end = (end[source] <= start[target]) & ~((kind == EdgeKind.LAUNCH) & waiting[source])
     from_start = (kind == EdgeKind.LAUNCH) & ~from_end & (start[source] <= start[target])
     ok = from_end | from_start
     return Waits.at_once(2 * source[ok] + from_end[ok], 2 * target[ok])

@@ -178,5 +178,7 @@ def _hardware(meta: Mapping[str, Any]) -> str:
     for entry in devices:
         amd = any(key.startswith(("hip_", "roctracer", "rocprofiler")) for key in meta)
         if amd and entry.get("computeMajor") == 9 and entry.get("computeMinor") == 4:
-            return f"AMD gfx942-class ({entry.get('numSms', '?')} CUs)"
+            total = entry.get("totalGlobalMem")
+            memory = total // 2**30 if isinstance(total, int) else 0
+            return f"AMD gfx942-class ({entry.get('numSms', '?')} CUs, {memory} GiB)"
     return ""

@@ -5,7 +5,7 @@ attributes ``start_ns`` and ``dur_ns`` (int64) hold the exact times. Besides the
 (``is_cpu_op``, ``num_ops``, ``tensor_size``, ``comm_*``, ``pg_name``) a node carries ``category``, ``lane`` (index into
 the metadata's ``lanes``), ``parent`` (node id), ``correlation``, ``comm_seq`` and, where a dependency is neither data
 nor control, ``dep_kinds`` (one EdgeKind for each entry of ``data_deps`` and then ``ctrl_deps``). The metadata carries
-``time_kind``, ``hardware``, ``rank``, ``world_size``, ``lanes`` and ``process_groups`` (JSON).
+``time_kind``, ``hardware``, ``rank``, ``world_size``, ``assumptions``, ``lanes`` and ``process_groups`` (both JSON).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -37,13 +37,14 @@ _OWN = frozenset(
 """Attributes written from columns; the same names among a node's other attributes are not repeated."""
 
 
-def write_et(trace: Trace, path: str | Path, *, compress: bool = False) -> None:
+def write_et(trace: Trace, path: str | Path, *, compress: bool = False, assumptions: Sequence[str] = ()) -> None:
     """Write one rank to a file, atomically.
 
     Args:
         trace: what to write; nodes without a start time get none.
         path: the file; a ``.gz`` name does not compress by itself.
         compress: gzip the whole file (Chakra's own reader opens that too).
+        assumptions: sentences about how the times came about; opening the file shows them again.
 
     Raises:
         OSError: the file cannot be written.
@@ -54,23 +55,23 @@ def write_et(trace: Trace, path: str | Path, *, compress: bool = False) -> None:
         with os.fdopen(handle, "wb") as file:
             if compress:
                 with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=9, mtime=0) as out:
-                    _write(trace, cast("IO[bytes]", out))
+                    _write(trace, assumptions, cast("IO[bytes]", out))
             else:
-                _write(trace, file)
+                _write(trace, assumptions, file)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
-def _write(trace: Trace, file: IO[bytes]) -> None:
-    for message in _messages(trace):
+def _write(trace: Trace, assumptions: Sequence[str], file: IO[bytes]) -> None:
+    for message in _messages(trace, assumptions):
         file.write(varint(len(message)))
         file.write(message)
 
 
-def _messages(trace: Trace) -> Iterator[Message]:
-    yield _metadata(trace)
+def _messages(trace: Trace, assumptions: Sequence[str]) -> Iterator[Message]:
+    yield _metadata(trace, assumptions)
     columns = {name: getattr(trace.columns, name).tolist() for name in trace.columns.__slots__}
     indptr, sources, kinds = trace.edges.indptr.tolist(), trace.edges.sources.tolist(), trace.edges.kinds.tolist()
     for row in range(len(trace)):
@@ -79,7 +80,7 @@ def _messages(trace: Trace) -> Iterator[Message]:
         yield _node(trace, {name: column[row] for name, column in columns.items()}, row, waits, columns["id"])
 
 
-def _metadata(trace: Trace) -> Message:
+def _metadata(trace: Trace, assumptions: Sequence[str]) -> Message:
     meta = trace.meta
     message = Message()
     message.text(1, SCHEMA)
@@ -102,6 +103,8 @@ def _metadata(trace: Trace) -> Message:
                 for group in meta.groups
             ]
         )
+    if assumptions:
+        attributes["assumptions"] = list(assumptions)
     for name, value in attributes.items():
         message.content(2, attribute(name, value))
     return message

@@ -1,0 +1,172 @@
+"""Compare: two or more runs side by side, operator by operator, with the difference of their totals explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import Dash, Input, Output, State, ctx, html, no_update
+from dash.development.base_component import Component
+
+from chakra_core.analysis.compare import Comparison, compare
+from dashboard.library import Library, LoadedRun
+from dashboard.page import Context, Page
+from dashboard.pages import _compare_view as view
+from dashboard.state import Ids
+
+__all__ = ["PAGE"]
+
+_SLUG = "compare"
+
+
+def _id(name: str) -> str:
+    return f"{_SLUG}-{name}"
+
+
+def _choice(params: Mapping[str, str] | None, count: int) -> tuple[int, int]:
+    """Baseline and compared run from the parameters ``base`` and ``with``; what makes no sense gets the default."""
+
+    def index(name: str) -> int:
+        text = str((params or {}).get(name, ""))
+        return int(text) if text.isascii() and text.isdigit() and int(text[:6]) < count else -1
+
+    base = max(0, index("base"))
+    other = index("with")
+    return base, other if other >= 0 and other != base else next((at for at in range(count) if at != base), 0)
+
+
+def _comparison(runs: Sequence[LoadedRun], base: int) -> Comparison:
+    key = (_SLUG, tuple(loaded.ref for loaded in runs), base)
+    return runs[0].result(key, lambda _: compare([loaded.run for loaded in runs], base))
+
+
+def _layout(context: Context) -> Component:
+    base, other = _choice(context.state.params, len(context.runs))
+    result = _comparison(context.runs, base)
+    share = context.state.params.get("bars") == "share"
+    bars, steps, categories = view.charts(result, other, context.state.theme, share=share)
+    toggle = dmc.SegmentedControl(
+        id=_id("bars"), size="xs", value="share" if share else "time",
+        data=[{"value": "time", "label": "time"}, {"value": "share", "label": "share"}],
+    )  # fmt: skip
+    how = (
+        "Kernels of different vendors meet under the operator that launched them. A row selects its longest instance: "
+        "on a column of a run, the one there."
+    )
+    return html.Div(
+        [
+            _controls(result, other),
+            html.Div(view.run_badges(result), id=_id("runs")),
+            html.Div(view.notices(result), id=_id("notices"), className="ck-column"),
+            html.Div(view.cards(result, other), id=_id("cards")),
+            html.Div(
+                [
+                    view.panel("Where the time goes", view.graph(_id("breakdown"), bars), note=toggle),
+                    view.panel("What changed", view.graph(_id("waterfall"), steps)),
+                ],
+                className="ck-columns",
+            ),
+            view.panel("Operators", view.operator_grid(result, _id("grid"), other), note=how),
+            html.Div(
+                [
+                    view.panel("Time by category", view.graph(_id("categories"), categories)),
+                    view.panel("Without a counterpart", html.Div(view.unmatched_list(result), id=_id("unmatched"))),
+                ],
+                className="ck-columns",
+            ),
+        ],
+        className="ck-compare",
+    )
+
+
+def _controls(result: Comparison, other: int) -> Component:
+    data = [{"value": str(at), "label": f"{view.letter(at)}  {run.label}"} for at, run in enumerate(result.runs)]
+    select = {"data": data, "allowDeselect": False, "size": "xs", "w": 250}
+    return html.Div(
+        [
+            html.H1("Compare"),
+            html.Div(
+                [
+                    dmc.Select(id=_id("base"), value=str(result.baseline), label="baseline", **select),
+                    html.Button("Swap", id=_id("swap"), className="ck-button ck-small", n_clicks=0),
+                    dmc.Select(id=_id("with"), value=str(other), label="compared run", **select),
+                ],
+                className="ck-row ck-compare-choice",
+            ),
+        ],
+        className="ck-title-row",
+    )
+
+
+def _register(app: Dash, library: Library) -> None:
+    def loaded(refs: Sequence[str] | None) -> list[LoadedRun]:
+        return [library.get(ref) for ref in refs or ()]
+
+    def choose(base: str, other: str, swaps: int | None, bars: str, params: dict[str, str] | None) -> Any:
+        del swaps
+        if ctx.triggered_id == _id("swap"):
+            base, other = other, base
+        if base == other and ctx.triggered_id in (_id("base"), _id("with")):
+            was_base, was_other = _choice(params, 26)
+            base, other = (base, str(was_base)) if ctx.triggered_id == _id("base") else (str(was_other), other)
+        wanted = {**(params or {}), "base": base, "with": other, "bars": bars}
+        return no_update if wanted == params else wanted
+
+    def update(params: dict[str, str] | None, refs: Sequence[str] | None, theme: str | None) -> Any:
+        runs = loaded(refs)
+        if len(runs) < 2:
+            return (no_update,) * 11
+        base, other = _choice(params, len(runs))
+        result = _comparison(runs, base)
+        figures = view.charts(result, other, theme or "light", share=(params or {}).get("bars") == "share")
+        grid = view.operator_grid(result, _id("grid"), other)
+        return (
+            view.run_badges(result), view.notices(result), view.cards(result, other), *figures,
+            grid.columnDefs, grid.rowData, view.unmatched_list(result), str(base), str(other),
+        )  # fmt: skip
+
+    def select(clicked: dict[str, Any] | None, refs: Sequence[str] | None, params: dict[str, str] | None) -> Any:
+        runs = loaded(refs)
+        if not clicked or len(runs) < 2:
+            return no_update
+        base, other = _choice(params, len(runs))
+        return _longest(_comparison(runs, base), clicked, other) or no_update
+
+    app.callback(
+        Output(Ids.PARAMS, "data", allow_duplicate=True),
+        Input(_id("base"), "value"), Input(_id("with"), "value"), Input(_id("swap"), "n_clicks"),
+        Input(_id("bars"), "value"), State(Ids.PARAMS, "data"),
+        prevent_initial_call=True,
+    )(choose)  # fmt: skip
+    app.callback(
+        Output(_id("runs"), "children"), Output(_id("notices"), "children"), Output(_id("cards"), "children"),
+        Output(_id("breakdown"), "figure"), Output(_id("waterfall"), "figure"), Output(_id("categories"), "figure"),
+        Output(_id("grid"), "columnDefs"), Output(_id("grid"), "rowData"), Output(_id("unmatched"), "children"),
+        Output(_id("base"), "value"), Output(_id("with"), "value"),
+        Input(Ids.PARAMS, "data"), State(Ids.RUNS, "data"), State(Ids.THEME, "data"),
+        prevent_initial_call=True,
+    )(update)  # fmt: skip
+    app.callback(
+        Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Input(_id("grid"), "cellClicked"), State(Ids.RUNS, "data"), State(Ids.PARAMS, "data"),
+        prevent_initial_call=True,
+    )(select)  # fmt: skip
+
+
+def _longest(result: Comparison, clicked: Mapping[str, Any], other: int) -> dict[str, int] | None:
+    """Selection of the longest instance of the clicked row, in the run of the clicked column where there is one."""
+    row, column = str(clicked.get("rowId", "")), str(clicked.get("colId", ""))
+    table = result.operators
+    if not (row.isascii() and row.isdigit()) or int(row) >= len(table):
+        return None
+    digits = column.lstrip("abcdefghijklmnopqrstuvwxyz")
+    wanted = [int(digits)] if digits.isascii() and digits.isdigit() else []
+    for run in (*wanted, other, result.baseline):
+        if run < len(result.runs) and table.longest[int(row), run] >= 0:
+            rank = int(table.longest_rank[int(row), run])
+            return {"run": run, "rank": rank, "row": int(table.longest[int(row), run])}
+    return None
+
+
+PAGE = Page(_SLUG, "Compare", "compare", _layout, _register, runs=2)
