@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -154,7 +153,7 @@ def _meta(source: Source, raw: RawEvents, groups: tuple[ProcessGroup, ...]) -> T
         hardware=_hardware(raw.meta),
         groups=groups,
         events=len(raw),
-        details=MappingProxyType(dict(list(details.items())[:_MAX_DETAIL])),
+        details=dict(list(details.items())[:_MAX_DETAIL]),
     )
 
 
