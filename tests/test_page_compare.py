@@ -12,6 +12,7 @@ from chakra_core.schema import Category, TimeKind
 from chakra_core.trace import Run
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context
+from dashboard.pages._compare_maps import clicked_cell, heatmaps
 from dashboard.pages._compare_view import letter, operator_rows
 from dashboard.pages.compare import PAGE, _choice, _comparison, _longest
 from dashboard.state import ViewState
@@ -102,6 +103,23 @@ def test_the_clicked_column_decides_the_run():
 )
 def test_the_choice_of_runs(params, count, expected):
     assert _choice(params, count) == expected
+
+
+def test_both_heatmaps_have_one_scale_and_one_length():
+    runs = [device(50, "a"), device(500, "b")]
+    above, below = heatmaps(runs, (0, 1), "score", "light")
+    assert above.data[0].zmax == below.data[0].zmax == max(above.data[0].z.max(), below.data[0].z.max())
+    assert above.layout.xaxis.range[1] == below.layout.xaxis.range[1] * 1000  # ns above, µs below: the same length
+
+
+def test_a_clicked_cell_gives_its_window_and_what_ran_most():
+    loaded = device(60, "a")  # 0 to 205 ns: the first kernel runs from 20 to 80
+    window, selection = clicked_cell(loaded, 1, {"points": [{"y": 0, "pointIndex": [0, 20]}]})
+    assert window[0] < window[1] <= 80
+    assert window[0] >= 20
+    assert selection == {"run": 1, "rank": 0, "row": 2}
+    _, nothing = clicked_cell(loaded, 1, {"points": [{"y": 0, "pointIndex": [0, 0]}]})
+    assert nothing is None
 
 
 def test_letters():
