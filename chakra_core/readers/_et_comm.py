@@ -19,6 +19,7 @@ GROUP_INIT = "## process_group:init ##"
 """Name of the node that lists the process groups."""
 
 _MAX_DEPTH = 8
+_ADDRESS = 1 << 20
 
 
 @dataclass
@@ -27,10 +28,11 @@ class ProcessGroups:
 
     groups: list[ProcessGroup] = field(default_factory=list)
     place: dict[str, int] = field(default_factory=dict)
+    addresses: list[int] = field(default_factory=list)
 
     def read(self, node: EtNode) -> None:
         """Take the groups from a ``process_group:init`` node (JSON text in its first input)."""
-        values = node.values("inputs")
+        values = node.ins()
         try:
             entries = json.loads(values[0]) if values and isinstance(values[0], str) else []
         except (ValueError, RecursionError):
@@ -44,6 +46,19 @@ class ProcessGroups:
                 at = self.add(name, members, str(entry.get("pg_desc", "")), size if isinstance(size, int) else -1)
                 if "backend_id" in entry:
                     self.place.setdefault(str(entry["backend_id"]), at)
+
+    def name_of_number(self, number: int) -> str:
+        """What to call a group that is known by a number only.
+
+        Before 1.0.3 that is the address of the backend object, which differs on every rank: addresses that no
+        ``process_group:init`` node explains are called ``backend 0``, ``backend 1`` … in order of appearance.
+        """
+        if str(number) in self.place or number < _ADDRESS:
+            at = self.place.get(str(number), -1)
+            return self.groups[at].name if at >= 0 else str(number)
+        if number not in self.addresses:
+            self.addresses.append(number)
+        return f"backend {self.addresses.index(number)}"
 
     def add(self, name: str, ranks: tuple[int, ...] = (), description: str = "", size: int = -1) -> int:
         """Index of the group with this name, made where it is new."""
@@ -70,45 +85,44 @@ def collective_of(node: EtNode, groups: ProcessGroups) -> Collective | None:
         op = comm_op_of(node.name)
         if op is CommOp.NONE:
             return None
-        sizes = _tensor_bytes(node.values("inputs")[:1])
+        sizes = _tensor_bytes(node.ins()[:1])
         whole = -1 if op in (CommOp.ALL_GATHER, CommOp.GATHER) else sizes
         return Collective(op, whole, -1, peer_in(node.name))
-    attributes = node.attributes()
-    values = node.values("inputs")
+    values = node.ins()
     at = next((at for at, value in enumerate(values) if isinstance(value, str)), -1)
-    name = str(attributes.get("collective_name") or (values[at] if at >= 0 else ""))
+    name = str(node.attribute("collective_name") or (values[at] if at >= 0 else ""))
     if name in ("", "wait"):
         return None
     op = comm_op_of(name)
     return Collective(
         CommOp.UNKNOWN if op is CommOp.NONE else op,
-        _size(op, node, attributes, values[0] if at >= 4 else None),
-        _group(attributes, values[at - 2] if at >= 2 else None, groups),
+        _size(op, node, values[0] if at >= 4 else None),
+        _group(node, values[at - 2] if at >= 2 else None, groups),
         peer_in(name),
         _sequence(values[at - 3] if at >= 3 else None),
     )
 
 
-def _size(op: CommOp, node: EtNode, attributes: dict[str, Any], tensors: Any) -> int:
-    element = dtype_bytes(str(attributes.get("dtype", "")))
-    counts = [attributes.get(key) for key in ("in_msg_nelems", "out_msg_nelems")]
+def _size(op: CommOp, node: EtNode, tensors: Any) -> int:
+    element = dtype_bytes(str(node.attribute("dtype", "")))
+    counts = [node.attribute(key) for key in ("in_msg_nelems", "out_msg_nelems")]
     if element and isinstance(counts[0], int) and isinstance(counts[1], int):
         return message_bytes(op, counts[0], counts[1], element)
     if tensors is None:
         return -1
-    return message_bytes(op, _tensor_bytes([tensors]), _tensor_bytes(node.values("outputs")), 1)
+    return message_bytes(op, _tensor_bytes([tensors]), _tensor_bytes(node.outs()), 1)
 
 
-def _group(attributes: dict[str, Any], value: Any, groups: ProcessGroups) -> int:
-    name = attributes.get("pg_name")
-    description = str(attributes.get("pg_desc", ""))
+def _group(node: EtNode, value: Any, groups: ProcessGroups) -> int:
+    name = node.attribute("pg_name")
+    description = str(node.attribute("pg_desc", ""))
     if not name and isinstance(value, list) and value:
         name, description = value[0], str(value[1]) if len(value) > 1 else ""
     elif not name and isinstance(value, int):
-        name = value
+        name = groups.name_of_number(value)
     if name is None or name == "":
         return -1
-    size = attributes.get("pg_size", -1)
+    size = node.attribute("pg_size", -1)
     return groups.add(str(name), (), description, size if isinstance(size, int) else -1)
 
 

@@ -19,6 +19,21 @@ __all__ = ["EtFile", "EtNode", "read_nodes"]
 _COMMA, _CLOSE_LIST = 44, 93
 
 
+class EtAttribute(msgspec.Struct, gc=False):
+    """One entry of a node's ``attrs``."""
+
+    name: str = ""
+    value: Any = None
+
+
+class EtSide(msgspec.Struct, gc=False):
+    """Inputs or outputs of a node in the nested layout."""
+
+    values: list[Any] = []
+    shapes: list[Any] = []
+    types: list[Any] = []
+
+
 class EtNode(msgspec.Struct, gc=False):
     """One node as it stands in the file; both layouts (flat 1.0.1, nested from 1.0.2) and linked device events."""
 
@@ -26,12 +41,11 @@ class EtNode(msgspec.Struct, gc=False):
     name: str = ""
     parent: int | None = None
     ctrl_deps: int | None = None
-    inputs: Any = None
-    input_shapes: Any = None
-    input_types: Any = None
-    outputs: Any = None
-    output_shapes: Any = None
-    attrs: Any = None
+    inputs: EtSide | list[Any] | None = None
+    input_shapes: list[Any] | None = None
+    input_types: list[Any] | None = None
+    outputs: EtSide | list[Any] | None = None
+    attrs: list[EtAttribute] | None = None
     rf_id: int = 0
     scope: int = 0
     tid: Any = 0
@@ -40,36 +54,37 @@ class EtNode(msgspec.Struct, gc=False):
     dur: Any = None
     cat: str = ""
     args: Any = None
-    pid: Any = None
 
     def up(self) -> int | None:
         """Id of the parent (its own for the root)."""
         return self.parent if self.parent is not None else self.ctrl_deps
 
-    def values(self, side: str) -> list[Any]:
-        """Input or output values (``side``: ``inputs`` or ``outputs``)."""
-        return _list(getattr(self, side), "values")
+    def ins(self) -> list[Any]:
+        """Input values."""
+        return (self.inputs.values if isinstance(self.inputs, EtSide) else self.inputs) or []
+
+    def outs(self) -> list[Any]:
+        """Output values."""
+        return (self.outputs.values if isinstance(self.outputs, EtSide) else self.outputs) or []
 
     def shapes(self) -> list[Any]:
         """Shapes of the inputs."""
-        return _list(self.inputs, "shapes") if isinstance(self.inputs, dict) else _list(self.input_shapes, "")
+        return (self.inputs.shapes if isinstance(self.inputs, EtSide) else self.input_shapes) or []
 
     def types(self) -> list[Any]:
         """Types of the inputs."""
-        return _list(self.inputs, "types") if isinstance(self.inputs, dict) else _list(self.input_types, "")
+        return (self.inputs.types if isinstance(self.inputs, EtSide) else self.input_types) or []
 
-    def attributes(self) -> dict[str, Any]:
-        """The attributes by name; in the flat layout the fields that later became attributes."""
-        if isinstance(self.attrs, list):
-            entries = [entry for entry in self.attrs if isinstance(entry, dict)]
-            return {str(entry.get("name")): entry.get("value") for entry in entries}
-        return {"rf_id": self.rf_id, "scope": self.scope, "tid": self.tid, "seq_id": self.seq_id}
-
-
-def _list(value: Any, key: str) -> list[Any]:
-    if isinstance(value, dict):
-        value = value.get(key)
-    return value if isinstance(value, list) else []
+    def attribute(self, name: str, otherwise: Any = None) -> Any:
+        """An attribute by name; in the flat layout a field that later became one."""
+        if self.attrs is None:
+            return {"rf_id": self.rf_id, "scope": self.scope, "tid": self.tid, "seq_id": self.seq_id}.get(
+                name, otherwise
+            )
+        for entry in self.attrs:
+            if entry.name == name:
+                return entry.value
+        return otherwise
 
 
 @dataclass
@@ -151,7 +166,7 @@ def _find_list(buffer: Any, words: Any, end: int) -> int:
 @njit(cache=True)
 def _count(buf: Any, words: Any, pos: int, end: int, spans: Any) -> tuple[int, int, bool]:
     """Write the byte ranges of list elements to ``spans``; ``(count, position, whether the list ends there)``."""
-    count = 0
+    count, final = 0, False
     while True:
         pos = js.skip_space(buf, pos, end)
         if pos < end and buf[pos] == _COMMA:
@@ -161,7 +176,7 @@ def _count(buf: Any, words: Any, pos: int, end: int, spans: Any) -> tuple[int, i
             return count, pos, False
         if buf[pos] == _CLOSE_LIST:
             return count, pos + 1, True
-        after = js.skip_value(buf, words, pos, end, False)
+        after = js.skip_value(buf, words, pos, end, final)
         if after < 0 or count >= len(spans):
             return count, pos, False
         spans[count, 0] = pos

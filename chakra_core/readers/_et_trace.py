@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -139,7 +140,7 @@ class _Assembly:
             if device:
                 keys.append((1, _argument(node, "device"), str(_argument(node, "stream"))))
             else:
-                keys.append((0, -1, str(node.attributes().get("tid", 0))))
+                keys.append((0, -1, str(node.attribute("tid", 0))))
         order = sorted(set(keys), key=lambda key: (key[0], key[1], len(key[2]), key[2]))
         place = {key: at for at, key in enumerate(order)}
         process = f"process {self.file.meta.get('pid', '')}".strip()
@@ -160,7 +161,7 @@ class _Assembly:
                 category[row] = classify_name(node.name) if what.named else what.category
             elif _ROOT.match(node.name) or node.name == GROUP_INIT:
                 category[row], kind[row] = Category.ANNOTATION, NodeKind.METADATA
-            elif node.attributes().get("scope") == _USER_SCOPE:
+            elif node.attribute("scope") == _USER_SCOPE:
                 category[row] = Category.ANNOTATION
         return category, kind
 
@@ -194,7 +195,8 @@ class _Assembly:
         return Collective(CommOp.UNKNOWN if op is CommOp.NONE else op)
 
     def _shapes(self) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-        texts = [shape_signature(node.shapes(), [_plain_type(kind) for kind in node.types()]) for node in self.nodes]
+        plain = functools.lru_cache(maxsize=4096)(_plain_type)
+        texts = [shape_signature(node.shapes(), [plain(str(kind)) for kind in node.types()]) for node in self.nodes]
         shapes = tuple(dict.fromkeys(text for text in texts if text))
         place = {text: at for at, text in enumerate(shapes)}
         return np.array([place.get(text, -1) for text in texts], np.int32), shapes
@@ -220,31 +222,52 @@ class _Assembly:
         """Producer → consumer through tensor ids.
 
         Ids are given when operators start, so they order the starts; an operator ends after the last operator that
-        started inside it. A tensor's producer is the innermost operator that returns it.
+        started inside it. A tensor's producer is the innermost operator that returns it. (Linked files may number a
+        parent after its child: the lowest id in an operator's subtree counts as its start.)
         """
-        order = sorted((row for row in range(self.n) if not self.device[row]), key=lambda row: self.nodes[row].id)
-        last = {row: self.nodes[row].id for row in order}
-        for row in reversed(order):
-            above = int(self.parent[row])
-            if above in last:
-                last[above] = max(last[above], last[row])
-        moments = [(self.nodes[row].id, 0, 0, row) for row in order]
-        moments += [(last[row], 1, -self.nodes[row].id, row) for row in order]
+        began: dict[int, int] = {}
+        moments = []
+        for row, first, last, depth in self._spans():
+            moments += [(first, 0, depth, row), (last, 1, -depth, row)]
         producer: dict[int, int] = {}
         sources: list[int] = []
         targets: list[int] = []
         for _, ends, _, row in sorted(moments):
             if not ends:
-                found = {producer.get(tensor[0], -1) for tensor in tensors_in(self.nodes[row].values("inputs"))}
+                began[row] = len(began)
+                found = {producer.get(tensor[0], -1) for tensor in tensors_in(self.nodes[row].ins())}
                 found.discard(-1)
                 sources.extend(found)
                 targets.extend([row] * len(found))
                 continue
-            for tensor in tensors_in(self.nodes[row].values("outputs")):
+            for tensor in tensors_in(self.nodes[row].outs()):
                 known = producer.get(tensor[0], -1)
-                if known < 0 or self.nodes[known].id < self.nodes[row].id:
+                if known < 0 or began[known] < began[row]:
                     producer[tensor[0]] = row
         return sources, targets
+
+    def _spans(self) -> list[tuple[int, int, int, int]]:
+        """Of each host operator: row, lowest and highest id in its subtree, depth."""
+        depth = np.full(self.n, -1, np.int64)
+        for start in range(self.n):
+            path = []
+            row = start
+            while row >= 0 and depth[row] < 0:
+                path.append(row)
+                row = int(self.parent[row])
+            above = int(depth[row]) if row >= 0 else -1
+            for at in reversed(path):
+                above += 1
+                depth[at] = above
+        host = np.flatnonzero(~self.device)
+        first = [node.id for node in self.nodes]
+        last = list(first)
+        for row in host[np.argsort(-depth[host], kind="stable")].tolist():
+            up = int(self.parent[row])
+            if up >= 0:
+                first[up] = min(first[up], first[row])
+                last[up] = max(last[up], last[row])
+        return [(row, first[row], last[row], int(depth[row])) for row in host.tolist()]
 
     def _meta(self) -> TraceMeta:
         rank, size = rank_in_name(self.source.name)
@@ -313,9 +336,9 @@ def _nanoseconds(value: Any) -> int | None:
         return None
 
 
-def _plain_type(kind: Any) -> str:
+def _plain_type(kind: str) -> str:
     """``float`` of ``Tensor(float)`` or ``GenericList[Tensor(float)]``; ``""`` of what is no tensor."""
-    found = _TENSOR.search(str(kind))
+    found = _TENSOR.search(kind)
     return found[1] if found else ""
 
 
