@@ -1,3 +1,120 @@
 """Settings from the command line, and the web server."""
 
 from __future__ import annotations
+
+import ipaddress
+import socket
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from chakra_core.errors import ChakraError
+from chakra_core.samples import samples_root
+from dashboard.settings import Settings
+
+__all__ = ["serve", "settings_for"]
+
+_THREADS = 8
+
+
+def settings_for(
+    paths: Sequence[Path],
+    *,
+    token: str | None = None,
+    upload_dir: Path | None = None,
+    max_upload_bytes: int = 16_000_000_000,
+    memory_limit_bytes: int = 8_000_000_000,
+) -> Settings:
+    """Settings that let the given paths, and the bundled samples, be opened.
+
+    A folder becomes a root that can be browsed; a file is opened at once and its folder becomes the root.
+
+    Raises:
+        ChakraError: a path does not exist.
+    """
+    roots: dict[str, Path] = {"samples": samples_root()}
+    opened: list[str] = []
+    for path in paths:
+        if not path.exists():
+            raise ChakraError(f"{path}: there is no such file or folder")
+        folder = (path if path.is_dir() else path.parent).resolve()
+        name = next((name for name, root in roots.items() if root == folder), "") or _free_name(roots, folder)
+        roots[name] = folder
+        if not path.is_dir():
+            opened.append(f"{name}/{path.name}")
+    where = upload_dir or Path(tempfile.mkdtemp(prefix="chakra-uploads-"))
+    where.mkdir(parents=True, exist_ok=True)
+    return Settings(
+        roots=roots,
+        upload_dir=where,
+        opened=tuple(opened),
+        token=token,
+        max_upload_bytes=max_upload_bytes,
+        memory_limit_bytes=memory_limit_bytes,
+    )
+
+
+def _free_name(roots: dict[str, Path], folder: Path) -> str:
+    """A name for a root that no other has; ``uploads`` is kept for uploads."""
+    base = folder.name or "root"
+    name, at = base, 2
+    while name in roots or name == "uploads" or "/" in name:
+        name, at = f"{base}-{at}", at + 1
+    return name
+
+
+def serve(settings: Settings, *, host: str = "127.0.0.1", port: int = 8050, open_browser: bool = False) -> None:
+    """Serve until interrupted.
+
+    Raises:
+        ChakraError: the address is not loopback and there is no token, or the port is taken.
+    """
+    import dataclasses
+
+    import waitress
+
+    from dashboard.app import create_app
+
+    if not _is_loopback(host) and not settings.token:
+        raise ChakraError(f"--host {host}: others could reach this server; give --token SECRET too")
+    if not _is_loopback(host):
+        names = frozenset({host.lower(), socket.gethostname().lower(), "localhost", "127.0.0.1"})
+        settings = dataclasses.replace(settings, hosts=names)
+    app = create_app(settings)
+    try:
+        server = waitress.create_server(
+            app.server, host=host, port=port, threads=_THREADS, max_request_body_size=settings.max_upload_bytes + 4096
+        )
+    except OSError as error:
+        raise ChakraError(f"port {port} on {host}: {error.strerror or error}; choose another with --port") from error
+    address = f"http://{host}:{server.effective_port}/"
+    sys.stderr.write(f"chakra-dashboard: serving on {address}  (Ctrl+C stops)\n")
+    threading.Thread(target=_warm, name="warm up", daemon=True).start()
+    if open_browser:
+        webbrowser.open(address)
+    try:
+        server.run()
+    finally:
+        server.close()
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _warm() -> None:
+    """Compile the kernels once, on a sample, so that the first trace a person opens does not wait for it."""
+    from chakra_core.opening import open_run
+    from chakra_core.samples import list_samples
+
+    for sample in list_samples():
+        open_run([sample.path])
+        return

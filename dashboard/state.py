@@ -26,6 +26,7 @@ class Ids:
     WINDOW = "window"  # [t0_ns, t1_ns] relative to the run's origin, or None for everything
     PARAMS = "params"  # {name: str}: what else a page wants in the URL, e.g. {"metric": "idle"}
     THEME = "theme"  # "light" | "dark"
+    PAGE = "page"  # slug of the page shown
     NAVIGATE = "navigate"  # write a page slug here to go to that page with the current state
     CONTENT = "content"
 

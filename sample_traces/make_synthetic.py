@@ -33,16 +33,16 @@ CONFIG = TransformerConfig(
 DEVICES = {"h100": "H100 SXM", "mi300x": "MI300X"}
 
 
-def main() -> None:
-    """Write one folder for each device."""
+def main(target: Path = HERE) -> None:
+    """Write one folder for each device under ``target``."""
     run = transformer_run(CONFIG, "transformer dp2 tp4")
     for short, name in DEVICES.items():
         simulated = simulate_run(run, get_device(name))
-        folder = HERE / f"transformer_dp2_tp4_simulated_{short}"
+        folder = target / f"transformer_dp2_tp4_simulated_{short}"
         folder.mkdir(exist_ok=True)
         for trace in simulated.traces:
-            target = folder / f"transformer.{trace.meta.rank}.et"
-            write_et(trace, target, compress=True, assumptions=simulated.assumptions)
+            file = folder / f"transformer.{trace.meta.rank}.et"
+            write_et(trace, file, compress=True, assumptions=simulated.assumptions)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{folder.name}: {simulated.span_ns / 1e6:.1f} ms, {size:,} bytes")
         for words in simulated.assumptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.figures.bars import Bar, breakdown_bars, grouped_bars, row_height, show_ns, waterfall
+from dashboard.figures.bars import Bar, breakdown_bars, empty_figure, grouped_bars, row_height, show_ns, waterfall
 
 PARTS = {"compute": 6_000_000, "exposed_comm": 2_000_000, "exposed_memory": 0, "idle": 2_000_000}
 
@@ -53,3 +53,8 @@ def test_names_are_text_and_repeated_names_stay_apart():
 )
 def test_times_with_units(ns, text):
     assert show_ns(ns) == text
+
+
+def test_an_empty_chart_says_why():
+    figure = empty_figure("nothing <b>here</b>")
+    assert figure.layout.annotations[0].text == "nothing &lt;b&gt;here&lt;/b&gt;"

@@ -119,6 +119,22 @@ def test_kernels_without_an_operator_meet_by_category_and_name():
     assert not compare([one, copies]).operators.matched.any()
 
 
+def test_kernels_launched_before_the_recording_meet_under_the_operator_of_their_like():
+    def recorded(kernel, dur, early, label):
+        run = model([("aten::mm", "[2]", -1, [(kernel, dur)])], label)
+        (trace,) = run.traces
+        nodes = [
+            node(trace.name_of(row), 0 if row < 2 else 100, 10, "cpu" if row < 2 else "gpu:7", parent=row - 1, **extra)
+            for row, extra in enumerate(({"shape": 0}, LAUNCH, {"dur_ns": dur}))
+        ]
+        return run_of(make_trace([*nodes, node(kernel, 0, early)]).with_(shapes=("[2]",)), label=label)
+
+    result = compare([recorded("sm90_gemm", 50, 40, "cuda"), recorded("Cijk", 70, 60, "rocm")])
+    assert table(result) == {
+        ("aten::mm [2]", How.SHAPES): (50, 70, 1, 1), ("matrix product", How.INFERRED): (40, 60, 1, 1),
+    }  # fmt: skip
+
+
 def test_three_runs_against_the_middle_one():
     runs = [model([("aten::mm", "", -1, [("k", dur)])], label) for dur, label in ((10, "a"), (30, "b"), (25, "c"))]
     result = compare(runs, baseline=1)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from chakra_core.errors import AnalysisError
 from chakra_core.hardware import get_device
 from chakra_core.project.collectives import collective_ns
 from chakra_core.project.durations import Rates, group_sizes, simulate_durations
@@ -94,7 +95,7 @@ def test_missing_link_figures_are_assumed_aloud_or_refused():
     trace = make_trace([comm(CommOp.ALL_REDUCE, 100, comm_group=0)], groups=[ProcessGroup("g", (0, 1))])
     said = " ".join(simulate_durations(trace, get_device("TPU v6e")).assumptions)
     assert "no published link latency for TPU v6e: 1000 ns per step assumed" in said
-    with pytest.raises(ValueError, match="no link bandwidth for Trainium 2"):
+    with pytest.raises(AnalysisError, match="no link bandwidth for Trainium 2"):
         simulate_durations(trace, get_device("Trainium 2"))
     given = simulate_durations(trace, get_device("Trainium 2"), rates=Rates(link_bandwidth=1e11, link_latency_ns=10))
     assert given.dur_ns.tolist() == [21]

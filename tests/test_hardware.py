@@ -23,6 +23,12 @@ NAMES = {
     "TPU v6 Lite": "TPU v6e",
     "TPU v5 lite": "TPU v5e",
     "h100 sxm": "H100 SXM",
+    "AMD cc9.4 304SM/CU 192GiB": "MI300X",
+    "AMD cc9.4 304SM/CU 256GiB": "MI325X",
+    "AMD gfx942-class (304 CUs, 191 GiB)": "MI300X",
+    "Nvidia cc9.0 132SM/CU 79GiB": "H100 SXM",
+    "Nvidia cc9.0 132SM/CU 140GiB": "H200 SXM",
+    "Nvidia cc8.0 108SM/CU 39GiB": "A100 SXM 40GB",
 }
 
 MINIMAL = """
@@ -72,7 +78,7 @@ def test_lookup_of_names_in_traces(seen, name):
 
 
 def test_lookup_of_unknown_names():
-    for name in ("", "ARTEMIS", "AMD Radeon Graphics", "X", "cpu"):
+    for name in ("", "ARTEMIS", "AMD gfx942-class (304 CUs, 0 GiB)", "AMD Radeon Graphics", "X", "cpu"):
         assert lookup(name) is None
     with pytest.raises(ChakraError, match=r"not in the catalogue; known: .*H100 SXM"):
         get_device("ARTEMIS")

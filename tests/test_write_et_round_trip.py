@@ -74,7 +74,7 @@ def edges_of(trace):
     return sorted(zip(trace.edges.sources, trace.edges.targets(), trace.edges.kinds, strict=True))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(traces())
 def test_any_trace_comes_back(trace):
     back, _ = there_and_back(trace)

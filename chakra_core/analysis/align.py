@@ -10,7 +10,7 @@ one that encloses both, and what has no counterpart is left over, never dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -38,13 +38,15 @@ class How(IntEnum):
     EQUIVALENT = 2
     ENCLOSING = 3
     KERNEL = 4
-    UNMATCHED = 5
+    INFERRED = 5
+    UNMATCHED = 6
 
     @property
     def label(self) -> str:
         """In words, for tables."""
         return (
-            "operator and shapes", "operator", "equivalent operator", "enclosing operator", "kernel name", "unmatched",
+            "operator and shapes", "operator", "equivalent operator", "enclosing operator", "name",
+            "operator of like kernels", "unmatched",
         )[self]  # fmt: skip
 
 
@@ -208,7 +210,10 @@ def _device_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope)
 
     c = trace.columns
     piece, row = chains(work.rows, c.parent, operator_mask(trace))
-    links = np.r_[_operator_keys(trace, row, keys), _kernel_keys(trace, work.rows, keys)]
+    inferred = _inferred(trace, work.rows, piece, row)
+    own = _kernel_keys(trace, work.rows, keys, inferred)
+    own[piece, 1] = own[piece, 0]  # an operator is inferred only for what has none
+    links = np.r_[_operator_keys(trace, row, keys), own]
     everything = np.arange(len(work), dtype=np.int64)
     order = np.argsort(np.r_[piece, everything], kind="stable")  # the piece's own name comes after its operators
     rows, pieces = np.r_[row, work.rows][order], np.r_[piece, everything][order]
@@ -262,16 +267,32 @@ def _operator_keys(trace: Trace, rows: I64, keys: Keys) -> I64:
     return numbers[inverse]
 
 
-def _kernel_keys(trace: Trace, rows: I64, keys: Keys) -> I64:
-    """Numbers (rows, 3) of name, normalised name and category (twice) of device work."""
+def _inferred(trace: Trace, kernels: I64, piece: I64, operator: I64) -> dict[int, str]:
+    """Operator (or its family) of kernel names, by code, all of whose instances with an operator have the same one.
+
+    Kernels launched before the recording began have no operator, but their like, later, do.
+    """
+    names = trace.columns.name
+    first = np.r_[True, piece[1:] != piece[:-1]][: len(piece)]
+    pairs = np.unique(np.stack([names[kernels[piece[first]]], names[operator[first]]], axis=1), axis=0)
+    found: dict[int, set[str]] = {}
+    for kernel, code in pairs.tolist():
+        found.setdefault(kernel, set()).add(_equivalent(normalise_operator(trace.names[code]), "")[0])
+    return {kernel: families.pop() for kernel, families in found.items() if len(families) == 1}
+
+
+def _kernel_keys(trace: Trace, rows: I64, keys: Keys, inferred: Mapping[int, str]) -> I64:
+    """Numbers (rows, 3) of name, inferred operator (or the name again), normalised name and category of device work."""
     c = trace.columns
     pair = c.name[rows].astype(np.int64) * len(Category) + c.category[rows]
     distinct, inverse = np.unique(pair, return_inverse=True)
     numbers = np.empty((len(distinct), 3), np.int64)
     for at, code in enumerate(distinct.tolist()):
         name, category = trace.names[code // len(Category)], Category(code % len(Category)).label
-        numbers[at, 0] = keys.number(How.KERNEL, name, scope=f"={category}")
-        numbers[at, 1:] = keys.number(How.KERNEL, normalise_kernel(name), scope=category)
+        numbers[at] = keys.number(How.KERNEL, name, scope=f"={category}")
+        if operator := inferred.get(code // len(Category)):
+            numbers[at, 1] = keys.number(How.INFERRED, operator)
+        numbers[at, 2] = keys.number(How.KERNEL, normalise_kernel(name), scope=category)
     return numbers[inverse]
 
 
@@ -361,6 +382,6 @@ def _certainty(works: Sequence[Work], keys: Keys, count: int, groups: list[I64],
         link = links[pieces]
         innermost = np.searchsorted(work.piece, pieces, side="left")
         kind = kinds[work.key[link]]
-        around = (work.row[link] != work.row[innermost]) & (kind != How.KERNEL)
+        around = (work.row[link] != work.row[innermost]) & (kind < How.KERNEL)
         np.maximum.at(how, group[pieces], np.where(around, int(How.ENCLOSING), kind))
     return how

@@ -7,6 +7,7 @@ whole nanoseconds and the total is their sum, so that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from chakra_core.trace import Run
 __all__ = ["Comparison", "Delta", "OperatorTable", "RunTotals", "as_json", "compare"]
 
 I64 = NDArray[np.int64]
+
+_DIGITS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,7 @@ def _operators(
     mean = np.stack([(2 * sums[:, at] + unit) // (2 * unit) for at, unit in enumerate(units)], axis=1)
     change = np.abs(mean - mean[:, [baseline]]).max(axis=1)
     names = [keys.texts[int(key)] for key in alignment.keys]
-    sort = np.array(sorted(range(rows), key=lambda row: (-int(change[row]), names[row])), np.int64)
+    sort = np.array(sorted(range(rows), key=lambda row: (-int(change[row]), _natural(names[row]))), np.int64)
     table = OperatorTable(
         names=tuple(names[row] for row in sort),
         how=alignment.how[sort],
@@ -294,6 +297,11 @@ def _operators(
         longest_rank=longest_rank[sort],
     )
     return sums, table
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key under which ``layer_2`` comes before ``layer_10``."""
+    return [(int(part[:18]), "") if part.isascii() and part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
 
 
 def _instances(work: Work, group: I64, link: I64) -> tuple[I64, I64, I64]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.errors import AnalysisError
 from chakra_core.hardware.model import Device
 from chakra_core.project.collectives import collective_ns
 from chakra_core.schema import Category, CommOp, NodeKind
@@ -82,7 +83,7 @@ def simulate_durations(
         only_missing: re-time only nodes whose duration is 0.
 
     Raises:
-        ValueError: the trace communicates and no link bandwidth is known.
+        AnalysisError: the trace communicates and no link bandwidth is known.
     """
     rates = rates or Rates()
     columns = trace.columns
@@ -126,7 +127,7 @@ class _Link:
     @classmethod
     def of(cls, device: Device, rates: Rates) -> _Link:
         if rates.link_bandwidth is None and device.link_bandwidth is None:
-            raise ValueError(f"the catalogue has no link bandwidth for {device.name}: give link_bandwidth")
+            raise AnalysisError(f"the catalogue has no link bandwidth for {device.name}: give one (link_bandwidth)")
         known = rates.link_latency_ns if rates.link_latency_ns is not None else device.link_latency_ns
         latency = ASSUMED_LATENCY_NS if known is None else known
         return cls(rates.link_bandwidth, latency, rates.link, known is None)

@@ -26,7 +26,7 @@ def simulate_run(run: Run, device: Device, *, rates: Rates | None = None, label:
         A Run of time kind *simulated*, with the assumptions that were made.
 
     Raises:
-        ValueError: the run communicates and the catalogue has no link bandwidth for the device.
+        AnalysisError: the run communicates and the catalogue has no link bandwidth for the device.
     """
     world = max(len(run.traces), *(trace.meta.world_size for trace in run.traces))
     timed = [simulate_durations(trace, device, rates=rates, world_size=world) for trace in run.traces]

@@ -153,9 +153,10 @@ def make_trace(
     kind = np.clip(table.kind, 0, 127)
     has_times = bool((start != NO_TIME).any())
     stated = str(facts.get("time_kind", ""))
+    parent = _parents(table, domain, edges, derive="time_kind" not in facts)
     columns = Columns.build(
         len(table), id=table.id, name=table.name, kind=kind, domain=domain, category=category, lane=lane,
-        start_ns=start, dur_ns=dur, parent=_parents(table, domain, edges), shape=shape, comm_group=group,
+        start_ns=start, dur_ns=dur, parent=parent, shape=shape, comm_group=group,
         flops=table.integer("num_ops"), bytes_accessed=table.integer("tensor_size"),
         correlation=table.integer("correlation"), comm_seq=table.integer("comm_seq"), **comm,
     )  # fmt: skip
@@ -322,10 +323,13 @@ def _communication(table: NodeTable) -> dict[str, I64]:
     }
 
 
-def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges) -> I64:
-    """The operator a node was called from: as our writer states it, else its first control dependency on the host."""
+def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive: bool) -> I64:
+    """The operator a node was called from: as our writer states it, else its first control dependency on the host.
+
+    A file of our writer states every parent there is, so none is derived from it.
+    """
     parent = np.full(len(table), -1, np.int64)
-    control = np.flatnonzero((edges.kinds == EdgeKind.CONTROL) & (domain[edges.sources] == Domain.HOST))
+    control = np.flatnonzero((edges.kinds == EdgeKind.CONTROL) & (domain[edges.sources] == Domain.HOST) & derive)
     targets = edges.targets()[control]
     rows, first = np.unique(targets, return_index=True)
     parent[rows] = edges.sources[control][first]

@@ -53,7 +53,7 @@ def _of_file(raw: RawEvents, nodes: Nodes, meta: TraceMeta) -> list[HealthFindin
             "Record or copy the trace again; the process probably ended while the profiler was writing.",
         ),
         _finding(
-            "damaged-records", Severity.ERROR, len(damaged),
+            "damaged-record", Severity.ERROR, len(damaged),
             f"{len(damaged)} event(s) are not valid JSON and were left out, the first at byte {places}.",
             "Look at these bytes in the file; names with unescaped quotes are a common cause.",
         ),
@@ -102,8 +102,6 @@ def _of_slices(raw: RawEvents, nodes: Nodes) -> list[HealthFinding]:
         _finding("negative-duration", Severity.WARNING, found["negative-duration"],
                  "Events that end before they start; they are kept with duration 0.",
                  "The clocks of the recording machine may have been adjusted."),
-        _finding("no-start-time", Severity.WARNING, found["no-start-time"],
-                 "Events without a usable time stamp; they are not on the timeline.", "See the node table."),
         _finding("zero-duration", Severity.INFO, zero,
                  "Events of duration zero (shorter than the file's resolution, or cut).",
                  "Record with a PyTorch of 2024 or later for nanoseconds."),
@@ -134,7 +132,7 @@ def _of_device(raw: RawEvents, nodes: Nodes, links: Links) -> list[HealthFinding
         _finding("stream-overlap", Severity.INFO, links.problems["stream-overlap"],
                  "Device work that overlaps earlier work of the same stream; it is kept.",
                  "Programmatic dependent launch and clock resolution are the usual causes."),
-        _finding("unclassified-kernels", Severity.INFO, unclassified,
+        _finding("unclassified", Severity.INFO, unclassified,
                  f"Kernels of unknown kind ({len(codes)} names), counted as compute: {'; '.join(top)}",
                  "Add rules for them in a TOML file (see categories.toml)."),
     ]  # fmt: skip

@@ -213,9 +213,9 @@ def _sync_edges(
     waits = _Waits(raw, nodes, work, launch)
     sources: list[int] = []
     targets: list[int] = []
-    following = _next_slices(nodes)
-    for call, kind in waits.calls():
-        target = int(following[call])
+    calls = waits.calls()
+    following = _next_slices(nodes, np.array([call for call, _ in calls], np.int64))
+    for (call, kind), target in zip(calls, following.tolist(), strict=True):
         if target < 0 or backward[target]:
             continue
         for kernel in waits.kernels_before(call, kind):
@@ -231,23 +231,23 @@ def _sync_edges(
     return np.array(sources, np.int64), np.array(targets, np.int64), np.full(len(sources), EdgeKind.SYNC, np.int8)
 
 
-def _next_slices(nodes: Nodes) -> I64:
-    """For each host slice the first on its thread that starts when it has ended, or later (-1: none)."""
+def _next_slices(nodes: Nodes, rows: I64) -> I64:
+    """For each of these host slices the first on its thread that starts when it has ended, or later (-1: none)."""
     order = nodes.order
-    following = np.full(len(nodes), -1, np.int64)
-    rows = order[nodes.category[order] == Category.RUNTIME]
+    following = np.full(len(rows), -1, np.int64)
     if not len(rows):
         return following
     track, start = nodes.track[order], nodes.start[order]
-    bounds = np.searchsorted(track, nodes.track[rows], side="right")
     firsts = np.searchsorted(track, nodes.track[rows], side="left")
-    end = nodes.end[rows]
-    for row, low, high, stop in zip(rows.tolist(), firsts.tolist(), bounds.tolist(), end.tolist(), strict=True):
+    bounds = np.searchsorted(track, nodes.track[rows], side="right")
+    stops = nodes.start[rows] + nodes.dur[rows]
+    spans = zip(rows.tolist(), firsts.tolist(), bounds.tolist(), stops.tolist(), strict=True)
+    for which, (row, low, high, stop) in enumerate(spans):
         at = low + int(np.searchsorted(start[low:high], stop))
         while at < high and order[at] == row:
             at += 1
         if at < high:
-            following[row] = order[at]
+            following[which] = order[at]
     return following
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["bind_points", "nest_slices", "order_slices", "pair_events", "stream_predecessors"]
+__all__ = ["bind_points", "first_of_each", "nest_slices", "order_slices", "pair_events", "stream_predecessors"]
 
 
 @njit(cache=True)
@@ -158,3 +158,42 @@ def stream_predecessors(order: Any, track: Any, start: Any, end: Any) -> tuple[A
             back -= 1
         latest = max(latest, end[row])
     return before, overlaps
+
+
+@njit(cache=True)
+def _number_values(values: Any, keys: Any, codes: Any, firsts: Any, inverse: Any) -> int:
+    """Number the values in order of appearance by an open-addressed table; -1 where it gets too full."""
+    mask = np.uint64(len(keys) - 1)
+    count = 0
+    last_value, last_code = np.int64(0), np.int64(-1)
+    for row in range(len(values)):
+        value = values[row]
+        if last_code >= 0 and value == last_value:
+            inverse[row] = last_code
+            continue
+        mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
+        slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & mask)
+        while codes[slot] >= 0 and keys[slot] != value:
+            slot = (slot + 1) & np.int64(mask)
+        if codes[slot] < 0:
+            if 2 * (count + 1) > len(keys):
+                return -1
+            keys[slot] = value
+            codes[slot] = count
+            firsts[count] = row
+            count += 1
+        last_value, last_code = value, codes[slot]
+        inverse[row] = last_code
+    return count
+
+
+def first_of_each(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct values in order of appearance: ``(row of the first of each, which of them each row has)``."""
+    inverse = np.empty(len(values), np.int64)
+    size = 1 << 12
+    while True:
+        firsts = np.empty(size, np.int64)
+        count = _number_values(values, np.zeros(size, np.int64), np.full(size, -1, np.int64), firsts, inverse)
+        if count >= 0:
+            return firsts[:count].copy(), inverse
+        size *= 8

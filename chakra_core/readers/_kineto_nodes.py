@@ -236,19 +236,34 @@ def _lanes(raw: RawEvents, nodes: Nodes) -> None:
     group = np.where(nodes.is_async, 4, group)
     first = np.where(on_device, nodes.device, pid)
     second = np.where(on_device, nodes.stream, np.where(nodes.is_async, raw.fields["name"][nodes.event], tid))
-    keys, index, inverse = np.unique(np.stack([group, first, second]), axis=1, return_index=True, return_inverse=True)
+    one, firsts = _codes(first)
+    two, seconds = _codes(second)
+    mixed = (group * len(firsts) + one) * len(seconds) + two
+    index, inverse = _first_of_each(mixed)
     lanes: list[tuple[tuple[Any, ...], Lane]] = []
-    for at, (kind, one, two) in enumerate(keys.T.tolist()):
-        row = int(index[at])
-        lanes.append(_lane(raw, titles, (kind, one, two), (int(pid[row]), int(tid[row]))))
+    for row in index.tolist():
+        which = (int(group[row]), int(first[row]), int(second[row]))
+        lanes.append(_lane(raw, titles, which, (int(pid[row]), int(tid[row]))))
     order = sorted(range(len(lanes)), key=lambda at: lanes[at][0])
     position = np.empty(len(lanes), np.int32)
     position[order] = np.arange(len(lanes), dtype=np.int32)
-    nodes.lane = position[inverse.reshape(-1)] if lanes else nodes.lane
+    nodes.lane = position[inverse] if lanes else nodes.lane
     nodes.lanes = tuple(lanes[at][1] for at in order)
     host = np.flatnonzero(group == 0)
-    tracks, where = np.unique(nodes.track[host], return_index=True)
-    nodes.lane_of_track = dict(zip(tracks.tolist(), nodes.lane[host[where]].tolist(), strict=True))
+    where, _ = _first_of_each(nodes.track[host])
+    rows = host[where]
+    nodes.lane_of_track = dict(zip(nodes.track[rows].tolist(), nodes.lane[rows].tolist(), strict=True))
+
+
+def _codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Dense codes of the values (int64) and the values they stand for."""
+    index, inverse = _first_of_each(values)
+    return inverse, values[index]
+
+
+def _first_of_each(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First row of each distinct value, and for each row which of them it has (few distinct values expected)."""
+    return nest.first_of_each(values.astype(np.int64))
 
 
 def _devices_by_process(raw: RawEvents, nodes: Nodes, titles: _Titles, pid: NDArray[Any], tid: NDArray[Any]) -> None:

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from chakra_core.errors import CorruptTrace
 from chakra_core.readers import _kineto_json as js
 from chakra_core.readers import _kineto_scan as scan
-from chakra_core.readers._kineto_text import EventText, decode_text, loads_tolerant, read_blocks
+from chakra_core.readers._kineto_text import BLOCK, EventText, decode_text, loads_tolerant, read_blocks
 from chakra_core.readers.base import Source
 
 __all__ = ["RawEvents", "read_events"]
 
 _BUFFER = 8 * 1024 * 1024
-_ROWS = 1 << 16
+_MIN_ROWS = 1 << 16
+_EVENT_BYTES = 160
+_EXPANSION = 12
 _MAX_SURROUNDINGS = 64 * 1024 * 1024
 
 
@@ -51,7 +53,7 @@ class _Interner:
     used: NDArray[np.int64] = field(default_factory=lambda: np.zeros(4, np.int64))
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        return self.table, self.hashes, self.spans, self.arena
+        return self.table, self.hashes, self.spans, self.arena, js.words_of(self.arena)
 
     def grow(self) -> None:
         """Twice the room for entries where they are the limit, else for bytes."""
@@ -68,35 +70,39 @@ class _Interner:
         return [decode_text(data[at : at + size]) for at, size in self.spans[: int(self.used[0])].tolist()]
 
 
-@dataclass
 class _Sink:
-    """The arrays the scanner writes to, emptied into blocks when full."""
+    """The arrays the scanner writes to; made for the expected number of events, grown where there are more.
 
-    i64: NDArray[np.int64] = field(default_factory=lambda: np.empty((len(scan.I64_FIELDS), _ROWS), np.int64))
-    i32: NDArray[np.int32] = field(default_factory=lambda: np.empty((len(scan.I32_FIELDS), _ROWS), np.int32))
-    phases: NDArray[np.uint8] = field(default_factory=lambda: np.empty(_ROWS, np.uint8))
-    sparse: NDArray[np.int64] = field(default_factory=lambda: np.empty((_ROWS, 3), np.int64))
-    rows: int = 0
-    flushed: int = 0
-    blocks: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
+    Pages that nothing is written to cost no memory, so the estimate may be generous.
+    """
 
-    def flush(self, triples: int) -> None:
-        if self.rows == 0 and triples == 0:
-            self.sparse = np.empty((2 * len(self.sparse), 3), np.int64)
-            return
-        for names, block in ((scan.I64_FIELDS, self.i64), (scan.I32_FIELDS, self.i32)):
-            for at, name in enumerate(names):
-                self.blocks.setdefault(name, []).append(block[at, : self.rows].copy())
-        self.blocks.setdefault("phase", []).append(self.phases[: self.rows].copy())
-        sparse = self.sparse[:triples].copy()
-        sparse[:, 0] += self.flushed
-        self.blocks.setdefault("sparse", []).append(sparse)
-        self.flushed += self.rows
+    def __init__(self, expected_bytes: int) -> None:
+        capacity = max(_MIN_ROWS, expected_bytes // _EVENT_BYTES)
+        self.i64 = np.empty((len(scan.I64_FIELDS), capacity), np.int64)
+        self.i32 = np.empty((len(scan.I32_FIELDS), capacity), np.int32)
+        self.phases = np.empty(capacity, np.uint8)
+        self.sparse = np.empty((_MIN_ROWS, 3), np.int64)
         self.rows = 0
 
-    def take(self, name: str, dtype: Any) -> NDArray[Any]:
-        parts = self.blocks.pop(name, [])
-        return np.concatenate(parts) if parts else np.zeros(0, dtype)
+    def grow(self, triples: int) -> None:
+        """Half as much room again for events where they are the limit, else twice for triples."""
+        if self.rows < len(self.phases):
+            self.sparse = np.concatenate([self.sparse[:triples], np.empty((len(self.sparse), 3), np.int64)])
+            return
+        capacity = self.rows + self.rows // 2
+        for name in ("i64", "i32"):
+            old = getattr(self, name)
+            new = np.empty((len(old), capacity), old.dtype)
+            new[:, : self.rows] = old[:, : self.rows]
+            setattr(self, name, new)
+        self.phases = np.concatenate([self.phases, np.empty(capacity - self.rows, np.uint8)])
+
+    def fields(self) -> dict[str, NDArray[Any]]:
+        """The columns, by name, each a contiguous array."""
+        columns: dict[str, NDArray[Any]] = {}
+        for names, block in ((scan.I64_FIELDS, self.i64), (scan.I32_FIELDS, self.i32)):
+            columns |= {name: block[at, : self.rows] for at, name in enumerate(names)}
+        return columns
 
 
 def read_events(source: Source) -> RawEvents:
@@ -114,14 +120,17 @@ class _Reading:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.text = EventText(source.path, compressed=bool(source.compression))
+        self.expected = source.size * (_EXPANSION if source.compression else 1)
         self.buffer = np.empty(_BUFFER, np.uint8)
+        self.words = js.words_of(self.buffer)
         self.base = 0
         self.pos = 0
         self.end = 0
         self.final = False
         self.failures: list[Exception] = []
         self.interner = _Interner()
-        self.sink = _Sink()
+        self.sink = _Sink(self.expected)
+        self.scratch = np.empty(scan.SCRATCH, np.int64)
         self.damaged: list[int] = []
 
     def run(self) -> RawEvents:
@@ -132,15 +141,12 @@ class _Reading:
             truncated_at = self._scan()
             tail = self._rest() if truncated_at < 0 else b""
         meta, good = _surroundings(head, tail, bare=bare)
-        self.sink.flush(int(self.interner.used[2]))
         if bare and truncated_at >= 0 and not self.failures and self.pos >= self.end:
             truncated_at = -1  # a bare list may lack its closing bracket
-        names = (*scan.I64_FIELDS, *scan.I32_FIELDS)
-        types = [np.int64] * len(scan.I64_FIELDS) + [np.int32] * len(scan.I32_FIELDS)
         return RawEvents(
-            fields={name: self.sink.take(name, dtype) for name, dtype in zip(names, types, strict=True)},
-            phases=self.sink.take("phase", np.uint8),
-            sparse=self.sink.take("sparse", np.int64).reshape(-1, 3),
+            fields=self.sink.fields(),
+            phases=self.sink.phases[: self.sink.rows],
+            sparse=self.sink.sparse[: int(self.interner.used[2])],
             strings=self.interner.strings(),
             meta=meta,
             bare=bare,
@@ -156,12 +162,12 @@ class _Reading:
         if left > len(self.buffer) // 2:
             grown = np.empty(2 * len(self.buffer), np.uint8)
             grown[:left] = self.buffer[self.pos : self.end]
-            self.buffer = grown
+            self.buffer, self.words = grown, js.words_of(grown)
         else:
             self.buffer[:left] = self.buffer[self.pos : self.end].copy()
         self.base += self.pos
         self.pos, self.end = 0, left
-        while self.end + 1024 * 1024 <= len(self.buffer):
+        while self.end + BLOCK + js.PADDING <= len(self.buffer):
             data = next(self.blocks, b"")
             if not data:
                 self.final = True
@@ -170,13 +176,13 @@ class _Reading:
             self.buffer[self.end : self.end + len(data)] = np.frombuffer(data, np.uint8)
             self.end += len(data)
         done = self.base + self.end
-        self.source.progress(min(0.6, 0.6 * done / max(1, self.source.size * (12 if self.source.compression else 1))),
+        self.source.progress(min(0.6, 0.6 * done / max(1, self.expected)),
                              f"read {done / 1e6:,.0f} MB")  # fmt: skip
 
     def _find_events(self) -> tuple[bool, bytes]:
         """Go to the first element of the event list; whether the file is a bare list, and the bytes before it."""
         while True:
-            found = _locate(self.buffer, self.end)
+            found = _locate(self.buffer, self.words, self.end)
             if found is not None:
                 self.pos = found[1]
                 return found[0], found[2]
@@ -200,14 +206,13 @@ class _Reading:
         used = self.interner.used
         while True:
             status, self.pos, self.sink.rows = scan.scan_events(
-                self.buffer, self.pos, self.end, self.base, self.sink.rows, self.sink.i64, self.sink.i32,
-                self.sink.phases, self.sink.sparse, self.interner.arrays(), used,
+                self.buffer, self.words, self.pos, self.end, self.base, self.sink.rows, self.sink.i64, self.sink.i32,
+                self.sink.phases, self.sink.sparse, *self.interner.arrays(), used, self.scratch,
             )  # fmt: skip
             if status == scan.AT_END:
                 return -1
             if status == scan.FULL:
-                self.sink.flush(int(used[2]))
-                used[2] = 0
+                self.sink.grow(int(used[2]))
             elif status == scan.TABLE_FULL:
                 self.interner.grow()
             elif status == scan.BROKEN or (status == scan.NEED_MORE and self.final):
@@ -246,7 +251,7 @@ class _Reading:
 
 
 def _locate(  # noqa: PLR0911 - each return is one way the search ends
-    buffer: NDArray[np.uint8], end: int
+    buffer: NDArray[np.uint8], words: NDArray[np.uint64], end: int
 ) -> tuple[bool, int, bytes] | None:
     """Where the event list starts: ``(bare list, position of its first element, bytes before its key)``."""
     pos = 3 if end >= 3 and buffer[:3].tobytes() == b"\xef\xbb\xbf" else 0
@@ -264,14 +269,14 @@ def _locate(  # noqa: PLR0911 - each return is one way the search ends
             pos = int(js.skip_space(buffer, pos + 1, end))
         if pos >= end or buffer[pos] != ord('"'):
             return None
-        after = int(js.skip_string(buffer, pos, end))
+        after = int(js.skip_string(buffer, words, pos, end))
         colon = int(js.skip_space(buffer, after, end)) if after > 0 else end
         value = int(js.skip_space(buffer, colon + 1, end))
         if value >= end:
             return None
         if buffer[pos:after].tobytes() == b'"traceEvents"' and buffer[value] == ord("["):
             return False, value + 1, buffer[start:pos].tobytes()
-        key, pos = pos, int(js.skip_value(buffer, value, end, complete))
+        key, pos = pos, int(js.skip_value(buffer, words, value, end, complete))
         if pos <= key:
             return None
 

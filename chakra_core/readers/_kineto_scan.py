@@ -1,9 +1,9 @@
-# ruff: noqa: C901, FBT003, PLR0911, PLR0912, PLR1714, SIM109 - compiled: flat comparisons, arrays by position
+# ruff: noqa: C901, FBT003, PLR0911, PLR0912 - compiled: flat comparisons, arrays by position
 """Compiled scanner of trace-event JSON: from bytes to arrays, without a Python object per event.
 
 The scanner reads the events of one buffer into fixed-size arrays, keeps strings as codes of an interning table and
 times as exact integer nanoseconds read from the digits. It never recurses, so nesting depth costs nothing. The caller
-feeds buffers, grows the table and empties the arrays when a *status* asks for it.
+feeds buffers, grows the table and the arrays when a *status* asks for it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from chakra_core.readers._kineto_json import (
     hash_range,
-    hash_text,
     parse_id,
     parse_int,
     parse_scaled,
+    same_bytes,
     skip_space,
     skip_string,
     skip_value,
-    unquote,
 )
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "I64_FIELDS",
     "MISSING",
     "NEED_MORE",
+    "SCRATCH",
     "TABLE_FULL",
     "Key",
     "rehash",
@@ -58,80 +59,87 @@ class Key:
     SEQUENCE, SOURCE_RANK, TARGET_RANK, FLOPS, SYNC_KIND, WAIT_STREAM, WAIT_RECORD, BYTES, NUMBER, SCOPE = range(8, 18)
 
 
-_H_PH, _H_CAT, _H_NAME, _H_PID, _H_TID = (
-    hash_text("ph"),
-    hash_text("cat"),
-    hash_text("name"),
-    hash_text("pid"),
-    hash_text("tid"),
-)
-_H_TS, _H_DUR, _H_ID, _H_ARGS, _H_SCOPE = (
-    hash_text("ts"),
-    hash_text("dur"),
-    hash_text("id"),
-    hash_text("args"),
-    hash_text("scope"),
-)
-_H_EXTERNAL, _H_EXTERNAL_OLD, _H_CORRELATION = (
-    hash_text("External id"),
-    hash_text("external id"),
-    hash_text("correlation"),
-)
-_H_STREAM, _H_DEVICE = hash_text("stream"), hash_text("device")
-_H_DIMS, _H_DIMS_OLD = hash_text("Input Dims"), hash_text("Input dims")
-_H_TYPES = hash_text("Input type")
-_H_TEXT_KEYS = np.array(
-    [hash_text(text) for text in ("Collective name", "dtype", "Process Group Name", "Process Group Description",
-                              "Process Group Ranks", "cuda_sync_kind")], np.uint64)  # fmt: skip
-_TEXT_CODES = np.array([Key.COLLECTIVE, Key.DTYPE, Key.GROUP_NAME, Key.GROUP_DESCRIPTION, Key.GROUP_RANKS,
-                        Key.SYNC_KIND], np.int8)  # fmt: skip
-_H_INT_KEYS = np.array(
-    [hash_text(text) for text in ("In msg nelems", "Out msg nelems", "Group size", "Seq", "Src Rank", "Dst Rank",
-                                  "flops", "Flops", "wait_on_stream", "wait_on_cuda_event_record_corr_id", "bytes",
-                              "size", "Process Group ID", "Total Allocated")], np.uint64)  # fmt: skip
-_INT_CODES = np.array([Key.IN_ELEMENTS, Key.OUT_ELEMENTS, Key.GROUP_SIZE, Key.SEQUENCE, Key.SOURCE_RANK,
-                       Key.TARGET_RANK, Key.FLOPS, Key.FLOPS, Key.WAIT_STREAM, Key.WAIT_RECORD, Key.BYTES, Key.BYTES,
-                       Key.GROUP_NAME, Key.NUMBER], np.int8)  # fmt: skip
-_GROUP_ID_AT = 12
+_TEXT, _INT = 64, 96
+_KEYS: tuple[tuple[str, int], ...] = (
+    ("Collective name", _TEXT + Key.COLLECTIVE), ("dtype", _TEXT + Key.DTYPE),
+    ("Process Group Name", _TEXT + Key.GROUP_NAME), ("Process Group ID", _TEXT + Key.GROUP_NAME),
+    ("Process Group Description", _TEXT + Key.GROUP_DESCRIPTION), ("Process Group Ranks", _TEXT + Key.GROUP_RANKS),
+    ("cuda_sync_kind", _TEXT + Key.SYNC_KIND),
+    ("In msg nelems", _INT + Key.IN_ELEMENTS), ("Out msg nelems", _INT + Key.OUT_ELEMENTS),
+    ("Group size", _INT + Key.GROUP_SIZE), ("Seq", _INT + Key.SEQUENCE), ("Src Rank", _INT + Key.SOURCE_RANK),
+    ("Dst Rank", _INT + Key.TARGET_RANK), ("flops", _INT + Key.FLOPS), ("Flops", _INT + Key.FLOPS),
+    ("wait_on_stream", _INT + Key.WAIT_STREAM), ("wait_on_cuda_event_record_corr_id", _INT + Key.WAIT_RECORD),
+    ("bytes", _INT + Key.BYTES), ("size", _INT + Key.BYTES), ("Total Allocated", _INT + Key.NUMBER),
+    ("ph", 0), ("ts", 1), ("dur", 2), ("id", 3), ("args", 4), ("name", 8), ("cat", 9), ("pid", 10), ("tid", 11),
+    ("scope", 14),
+    ("External id", 16), ("external id", 16), ("correlation", 17), ("stream", 18), ("device", 19),
+    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21),
+)  # fmt: skip
+_PH, _TS_KEY, _DUR_KEY, _ID_KEY, _ARGS = range(5)
+_FIRST_NUMBER, _SCOPE = 5, 14
+_EXTERNAL_ID, _CORRELATION_ID, _STREAM_NUMBER, _DEVICE_NUMBER = range(16, 20)
+_CODES = 22
+_TEXT_FIELDS = np.array([(8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES)], np.int64)
+_RARE = 2 * _CODES + 1
+_MAX_RARE = 128
+SCRATCH = _RARE + 3 * _MAX_RARE
+"""Length of the scratch array: (start, stop) of each known value, then (code, start, stop) of the rare ones."""
+_UNKNOWN = -1
+_MAX_KEY = 40
+_SLOTS = 1024
 _K_NUMBER, _K_SCOPE = Key.NUMBER, Key.SCOPE
 
 _QUOTE, _COLON, _COMMA = 34, 58, 44
 _OPEN, _CLOSE, _CLOSE_LIST = 123, 125, 93
+_COUNTER = 67
+_NO_NUMBER = -2147483648
+
+
+def _slot(first: int, middle: int, last: int, length: int) -> int:
+    return (length * 29 + first * 7 + last * 131 + middle * 17) % _SLOTS
+
+
+def _key_table() -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
+    """Open-addressed table of the known keys (index into ``_KEYS``, -1 empty), and their bytes, padded."""
+    table = np.full(_SLOTS, -1, np.int16)
+    texts = np.zeros(len(_KEYS) * 64 + 64, np.uint8)
+    for at, (text, _) in enumerate(_KEYS):
+        data = text.encode()
+        texts[at * 64 : at * 64 + len(data)] = np.frombuffer(data, np.uint8)
+        slot = _slot(data[0], data[len(data) // 2], data[-1], len(data))
+        while table[slot] >= 0:
+            slot = (slot + 1) % _SLOTS
+        table[slot] = at
+    return table, texts
+
+
+_KEY_TABLE, _KEY_BYTES = _key_table()
+_KEY_WORDS = np.ascontiguousarray(_KEY_BYTES.view(np.uint64))
+_KEY_LENGTHS = np.array([len(text) for text, _ in _KEYS], np.int64)
+_KEY_CODES = np.array([code for _, code in _KEYS], np.int64)
+_TAILS = np.array([(1 << (8 * count)) - 1 for count in range(8)], np.uint64)
 
 
 @njit(cache=True)
-def _intern(
-    buf: Any, start: int, stop: int, hashed: Any, table: Any, hashes: Any, spans: Any, arena: Any, used: Any
-) -> Any:
-    """Code of the bytes; -1 (and ``used[3]`` set) where the table has no room for one more."""
-    mask = len(table) - 1
-    slot = np.int64(hashed & np.uint64(mask))
+def _key_code(buf: Any, words: Any, start: int, stop: int) -> Any:
+    """What a key means: its code in ``_KEYS``, -1 for any other."""
     length = stop - start
-    while table[slot] >= 0:
-        code = table[slot]
-        if hashes[code] == hashed and spans[code, 1] == length:
-            at = spans[code, 0]
-            same = True
-            for i in range(length):
-                if arena[at + i] != buf[start + i]:
-                    same = False
-                    break
-            if same:
-                return code
-        slot = (slot + 1) & mask
-    code = used[0]
-    if code >= len(spans) or used[1] + length > len(arena) or 2 * (code + 1) > len(table):
-        used[3] = TABLE_FULL
-        return -1
-    table[slot] = code
-    hashes[code] = hashed
-    spans[code, 0] = used[1]
-    spans[code, 1] = length
-    for i in range(length):
-        arena[used[1] + i] = buf[start + i]
-    used[0] += 1
-    used[1] += length
-    return code
+    if length <= 0 or length > _MAX_KEY:
+        return _UNKNOWN
+    first, middle, last = np.int64(buf[start]), np.int64(buf[start + length // 2]), np.int64(buf[stop - 1])
+    slot = (length * 29 + first * 7 + last * 131 + middle * 17) % _SLOTS
+    while _KEY_TABLE[slot] >= 0:
+        at = np.int64(_KEY_TABLE[slot])
+        if _KEY_LENGTHS[at] == length:
+            word, left, pos = at * 8, length, start
+            while left >= 8 and words[pos] == _KEY_WORDS[word]:
+                word += 1
+                pos += 8
+                left -= 8
+            if left < 8 and (words[pos] ^ _KEY_WORDS[word]) & _TAILS[left] == np.uint64(0):
+                return _KEY_CODES[at]
+        slot = (slot + 1) % _SLOTS
+    return _UNKNOWN
 
 
 @njit(cache=True)
@@ -158,98 +166,81 @@ def _put(sparse: Any, used: Any, row: int, key: int, value: int) -> None:
 
 
 @njit(cache=True)
-def _code_of(buf: Any, start: int, stop: int, interner: Any, used: Any) -> Any:
-    table, hashes, spans, arena = interner
-    start, stop = unquote(buf, start, stop)
-    return _intern(buf, start, stop, hash_range(buf, start, stop), table, hashes, spans, arena, used)
-
-
-@njit(cache=True)
-def _scan_args(
-    buf: Any, pos: int, end: int, ph: int, row: int, i64: Any, i32: Any, sparse: Any, interner: Any, used: Any
-) -> None:
-    """Read the arguments object at ``pos``; it is known to be complete (``end`` is the position after it)."""
-    pos += 1
-    number_seen = False
-    while True:
-        pos = skip_space(buf, pos, end)
-        if pos >= end or buf[pos] != _QUOTE:
-            return
-        key_end = skip_string(buf, pos, end)
+def _collect_args(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> Any:
+    """Note where the known arguments of the object at ``pos`` are; position after it, -1 incomplete, -2 an error."""
+    pos = skip_space(buf, pos + 1, end)
+    while pos < end and buf[pos] != _CLOSE:
+        if buf[pos] != _QUOTE:
+            return -2
+        key_end = skip_string(buf, words, pos, end)
         if key_end < 0:
-            return
-        hashed = hash_range(buf, pos + 1, key_end - 1)
+            return -1
+        code = _key_code(buf, words, pos + 1, key_end - 1)
         pos = skip_space(buf, key_end, end)
-        if pos >= end or buf[pos] != _COLON:
-            return
+        if pos >= end:
+            return -1
+        if buf[pos] != _COLON:
+            return -2
         start = skip_space(buf, pos + 1, end)
         if start >= end:
-            return
-        stop = skip_value(buf, start, end, True)
-        if stop < 0:
-            return
-        number_seen = _take_arg(buf, start, stop, hashed, ph, number_seen, row, i64, i32, sparse, interner, used)
-        pos = skip_space(buf, stop, end)
+            return -1
+        pos = skip_value(buf, words, start, end, False)
+        if pos < 0:
+            return pos
+        if code >= _TEXT:
+            count = scratch[_RARE - 1]
+            if count < _MAX_RARE:
+                at = _RARE + 3 * count
+                scratch[at], scratch[at + 1], scratch[at + 2] = code, start, pos
+                scratch[_RARE - 1] = count + 1
+        elif code >= _EXTERNAL_ID:
+            scratch[2 * code], scratch[2 * code + 1] = start, pos
+        elif scratch[2 * _FIRST_NUMBER] < 0 and (buf[start] == 45 or 48 <= buf[start] <= 57):
+            scratch[2 * _FIRST_NUMBER], scratch[2 * _FIRST_NUMBER + 1] = start, pos
+        pos = skip_space(buf, pos, end)
         if pos < end and buf[pos] == _COMMA:
-            pos += 1
+            pos = skip_space(buf, pos + 1, end)
+        elif pos < end and buf[pos] != _CLOSE:
+            return -2
+    return pos + 1 if pos < end else -1
 
 
 @njit(cache=True)
-def _take_arg(
-    buf: Any,
-    start: int,
-    stop: int,
-    hashed: Any,
-    ph: int,
-    number_seen: bool,
-    row: int,
-    i64: Any,
-    i32: Any,
-    sparse: Any,
-    interner: Any,
-    used: Any,
-) -> Any:
-    if hashed == _H_EXTERNAL or hashed == _H_EXTERNAL_OLD:
-        i64[_EXTERNAL, row] = parse_id(buf, start, stop)
-    elif hashed == _H_CORRELATION:
-        i64[_CORRELATION, row] = parse_id(buf, start, stop)
-    elif hashed == _H_STREAM:
-        value, good = parse_int(buf, start, stop)
-        if good and -2147483648 < value < 2147483648:
-            i32[_STREAM, row] = value
-    elif hashed == _H_DEVICE:
-        value, good = parse_int(buf, start, stop)
-        if good and -2147483648 < value < 2147483648:
-            i32[_DEVICE, row] = value
-    elif hashed == _H_DIMS or hashed == _H_DIMS_OLD:
-        i32[_DIMS, row] = _code_of(buf, start, stop, interner, used)
-    elif hashed == _H_TYPES:
-        i32[_TYPES, row] = _code_of(buf, start, stop, interner, used)
-    elif not _take_rare(buf, start, stop, hashed, row, sparse, interner, used) and not number_seen and ph == 67:
-        value, good = parse_scaled(buf, start, stop, 6)
-        if good:
-            _put(sparse, used, row, _K_NUMBER, value)
-            return True
-    return number_seen
-
-
-@njit(cache=True)
-def _take_rare(buf: Any, start: int, stop: int, hashed: Any, row: int, sparse: Any, interner: Any, used: Any) -> Any:
-    for at in range(len(_H_INT_KEYS)):
-        if hashed == _H_INT_KEYS[at]:
-            if at == _GROUP_ID_AT:
-                _put(sparse, used, row, _INT_CODES[at], _code_of(buf, start, stop, interner, used))
-                return True
-            value, good = parse_int(buf, start, stop)
-            if good:
-                scale = 1000000 if _INT_CODES[at] == _K_NUMBER and abs(value) < 2**43 else 1
-                _put(sparse, used, row, _INT_CODES[at], value * scale)
-            return good
-    for at in range(len(_H_TEXT_KEYS)):
-        if hashed == _H_TEXT_KEYS[at]:
-            _put(sparse, used, row, _TEXT_CODES[at], _code_of(buf, start, stop, interner, used))
-            return True
-    return False
+def _collect_event(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> Any:
+    """Note where the known fields of the event at ``pos`` are; position after it, -1 incomplete, -2 an error."""
+    for at in range(0, 2 * _CODES, 2):
+        scratch[at] = -1
+    scratch[_RARE - 1] = 0
+    pos = skip_space(buf, pos + 1, end)
+    while pos < end and buf[pos] != _CLOSE:
+        if buf[pos] != _QUOTE:
+            return -2
+        key_end = skip_string(buf, words, pos, end)
+        if key_end < 0:
+            return -1
+        code = _key_code(buf, words, pos + 1, key_end - 1)
+        pos = skip_space(buf, key_end, end)
+        if pos >= end:
+            return -1
+        if buf[pos] != _COLON:
+            return -2
+        start = skip_space(buf, pos + 1, end)
+        if start >= end:
+            return -1
+        if code == _ARGS and buf[start] == _OPEN:
+            pos = _collect_args(buf, words, start, end, scratch)
+        else:
+            pos = skip_value(buf, words, start, end, False)
+        if pos < 0:
+            return pos
+        if 0 <= code < _EXTERNAL_ID:
+            scratch[2 * code], scratch[2 * code + 1] = start, pos
+        pos = skip_space(buf, pos, end)
+        if pos < end and buf[pos] == _COMMA:
+            pos = skip_space(buf, pos + 1, end)
+        elif pos < end and buf[pos] != _CLOSE:
+            return -2
+    return pos + 1 if pos < end else -1
 
 
 @njit(cache=True)
@@ -259,106 +250,112 @@ def _clear(i64: Any, i32: Any, phases: Any, row: int) -> None:
         i64[field, row] = MISSING
     for field in range(i32.shape[0]):
         i32[field, row] = -1
-    i32[_STREAM, row] = -2147483648
-    i32[_DEVICE, row] = -2147483648
+    i32[_STREAM, row] = _NO_NUMBER
+    i32[_DEVICE, row] = _NO_NUMBER
 
 
 @njit(cache=True)
-def _take_field(
-    buf: Any,
-    start: int,
-    stop: int,
-    hashed: Any,
-    row: int,
-    i64: Any,
-    i32: Any,
-    phases: Any,
-    sparse: Any,
-    interner: Any,
-    used: Any,
-) -> None:
-    if hashed == _H_PH:
-        if stop - start >= 3:
-            phases[row] = buf[start + 1]
-    elif hashed == _H_TS:
-        value, good = parse_scaled(buf, start, stop, 3)
+def _take_numbers(buf: Any, words: Any, scratch: Any, row: int, i64: Any, i32: Any, phases: Any) -> None:
+    start, stop = scratch[2 * _PH], scratch[2 * _PH + 1]
+    if start >= 0 and stop - start >= 3 and buf[start] == _QUOTE:
+        phases[row] = buf[start + 1]
+    if scratch[2 * _TS_KEY] >= 0:
+        value, good = parse_scaled(buf, scratch[2 * _TS_KEY], scratch[2 * _TS_KEY + 1], 3)
         if good:
             i64[_TS, row] = value
-    elif hashed == _H_DUR:
-        value, good = parse_scaled(buf, start, stop, 3)
+    if scratch[2 * _DUR_KEY] >= 0:
+        value, good = parse_scaled(buf, scratch[2 * _DUR_KEY], scratch[2 * _DUR_KEY + 1], 3)
         if good:
             i64[_DUR, row] = value
-    elif hashed == _H_NAME:
-        i32[_NAME, row] = _code_of(buf, start, stop, interner, used)
-    elif hashed == _H_CAT:
-        i32[_CAT, row] = _code_of(buf, start, stop, interner, used)
-    elif hashed == _H_PID:
-        i32[_PID, row] = _code_of(buf, start, stop, interner, used)
-    elif hashed == _H_TID:
-        i32[_TID, row] = _code_of(buf, start, stop, interner, used)
-    elif hashed == _H_ID:
-        i64[_ID, row] = parse_id(buf, start, stop)
-    elif hashed == _H_SCOPE:
-        _put(sparse, used, row, _K_SCOPE, _code_of(buf, start, stop, interner, used))
+    if scratch[2 * _ID_KEY] >= 0:
+        i64[_ID, row] = parse_id(buf, words, scratch[2 * _ID_KEY], scratch[2 * _ID_KEY + 1])
+    if scratch[2 * _EXTERNAL_ID] >= 0:
+        i64[_EXTERNAL, row] = parse_id(buf, words, scratch[2 * _EXTERNAL_ID], scratch[2 * _EXTERNAL_ID + 1])
+    if scratch[2 * _CORRELATION_ID] >= 0:
+        i64[_CORRELATION, row] = parse_id(buf, words, scratch[2 * _CORRELATION_ID], scratch[2 * _CORRELATION_ID + 1])
+    for code in range(_STREAM_NUMBER, _DEVICE_NUMBER + 1):
+        if scratch[2 * code] >= 0:
+            value, good = parse_int(buf, scratch[2 * code], scratch[2 * code + 1])
+            if good and _NO_NUMBER < value <= -_NO_NUMBER - 1:
+                i32[_STREAM if code == _STREAM_NUMBER else _DEVICE, row] = value
 
 
 @njit(cache=True)
-def _scan_event(
-    buf: Any, pos: int, end: int, row: int, i64: Any, i32: Any, phases: Any, sparse: Any, interner: Any, used: Any
-) -> Any:
-    """Read the event object at ``pos``; position after it, -1 incomplete, -2 syntax error."""
-    _clear(i64, i32, phases, row)
-    args_start, args_end = -1, -1
-    pos = skip_space(buf, pos + 1, end)
-    while pos < end and buf[pos] != _CLOSE:
-        if buf[pos] != _QUOTE:
-            return -2
-        key_end = skip_string(buf, pos, end)
-        if key_end < 0:
-            return -1
-        hashed = hash_range(buf, pos + 1, key_end - 1)
-        pos = skip_space(buf, key_end, end)
-        if pos >= end:
-            return -1
-        if buf[pos] != _COLON:
-            return -2
-        start = skip_space(buf, pos + 1, end)
-        if start >= end:
-            return -1
-        stop = skip_value(buf, start, end, False)
-        if stop < 0:
-            return stop
-        if hashed == _H_ARGS:
-            if buf[start] == _OPEN:
-                args_start, args_end = start, stop
+def _take_texts(
+    buf: Any, words: Any, scratch: Any, row: int, i32: Any, sparse: Any, table: Any, hashes: Any, spans: Any,
+    arena: Any, arena_words: Any, used: Any,
+) -> None:  # fmt: skip
+    """Give every text of the event its code; ``used[3]`` is set where the table has no room for one more."""
+    fields = len(_TEXT_FIELDS)
+    rare = scratch[_RARE - 1]
+    mask = len(table) - 1
+    for which in range(fields + rare + 1):
+        if which < fields:
+            code = _TEXT_FIELDS[which, 0]
+            start, stop = scratch[2 * code], scratch[2 * code + 1]
+        elif which == fields:
+            code, start, stop = _TEXT + _K_SCOPE, scratch[2 * _SCOPE], scratch[2 * _SCOPE + 1]
         else:
-            _take_field(buf, start, stop, hashed, row, i64, i32, phases, sparse, interner, used)
-        pos = skip_space(buf, stop, end)
-        if pos < end and buf[pos] == _COMMA:
-            pos = skip_space(buf, pos + 1, end)
-        elif pos < end and buf[pos] != _CLOSE:
-            return -2
-    if pos >= end:
-        return -1
-    if args_start >= 0:
-        _scan_args(buf, args_start, args_end, phases[row], row, i64, i32, sparse, interner, used)
-    return pos + 1
+            at = _RARE + 3 * (which - fields - 1)
+            code, start, stop = scratch[at], scratch[at + 1], scratch[at + 2]
+        if start < 0 or code >= _INT:
+            continue
+        if buf[start] == _QUOTE:
+            start, stop = start + 1, stop - 1
+        hashed = hash_range(words, start, stop)
+        slot = np.int64(hashed & np.uint64(mask))
+        length = stop - start
+        found = np.int64(-1)
+        while table[slot] >= 0:
+            entry = np.int64(table[slot])
+            if (
+                hashes[entry] == hashed
+                and spans[entry, 1] == length
+                and same_bytes(arena_words, spans[entry, 0], words, start, length)
+            ):
+                found = entry
+                break
+            slot = (slot + 1) & mask
+        if found < 0:
+            found = used[0]
+            if found >= len(spans) or used[1] + length + 8 > len(arena) or 2 * (found + 1) > len(table):
+                used[3] = TABLE_FULL
+                return
+            table[slot] = found
+            hashes[found] = hashed
+            spans[found, 0] = used[1]
+            spans[found, 1] = length
+            for i in range(length):
+                arena[used[1] + i] = buf[start + i]
+            used[0] += 1
+            used[1] += length
+        if which < fields:
+            i32[_TEXT_FIELDS[which, 1], row] = found
+        else:
+            _put(sparse, used, row, code - _TEXT, found)
+
+
+@njit(cache=True)
+def _take_rare(buf: Any, scratch: Any, row: int, is_counter: bool, sparse: Any, used: Any) -> None:
+    if is_counter and scratch[2 * _FIRST_NUMBER] >= 0:
+        value, good = parse_scaled(buf, scratch[2 * _FIRST_NUMBER], scratch[2 * _FIRST_NUMBER + 1], 6)
+        if good:
+            _put(sparse, used, row, _K_NUMBER, value)
+    for which in range(scratch[_RARE - 1]):
+        at = _RARE + 3 * which
+        code = scratch[at]
+        if code >= _INT:
+            value, good = parse_int(buf, scratch[at + 1], scratch[at + 2])
+            if good:
+                scale = 1000000 if code == _INT + _K_NUMBER and abs(value) < 2**43 else 1
+                _put(sparse, used, row, code - _INT, value * scale)
 
 
 @njit(cache=True)
 def scan_events(
-    buf: Any,
-    pos: int,
-    end: int,
-    base: int,
-    row: int,
-    i64: Any,
-    i32: Any,
-    phases: Any,
-    sparse: Any,
-    interner: Any,
-    used: Any,
-) -> tuple[int, int, int]:
+    buf: Any, words: Any, pos: int, end: int, base: int, row: int, i64: Any, i32: Any, phases: Any, sparse: Any,
+    table: Any, hashes: Any, spans: Any, arena: Any, arena_words: Any, used: Any, scratch: Any,
+) -> tuple[int, int, int]:  # fmt: skip
     """Read list elements from ``pos`` on into the arrays from ``row`` on.
 
     ``base`` is the file offset of ``buf[0]``; ``used`` holds the interner's entries and bytes, the number of
@@ -376,24 +373,24 @@ def scan_events(
             return AT_END, pos + 1, row
         if row >= capacity:
             return FULL, pos, row
+        _clear(i64, i32, phases, row)
+        if buf[pos] == _OPEN:
+            after = _collect_event(buf, words, pos, end, scratch)
+        else:
+            after = skip_value(buf, words, pos, end, False)
+        if after < 0:
+            return (NEED_MORE if after == -1 else BROKEN), pos, row
         if buf[pos] == _OPEN:
             triples = used[2]
-            after = _scan_event(buf, pos, end, row, i64, i32, phases, sparse, interner, used)
-            if after < 0:
-                used[2] = triples
-                return (NEED_MORE if after == -1 else BROKEN), pos, row
+            _take_numbers(buf, words, scratch, row, i64, i32, phases)
+            _take_texts(buf, words, scratch, row, i32, sparse, table, hashes, spans, arena, arena_words, used)
+            if phases[row] == _COUNTER or scratch[_RARE - 1] > 0:
+                _take_rare(buf, scratch, row, phases[row] == _COUNTER, sparse, used)
             if used[3]:
                 status = used[3]
                 used[2], used[3] = triples, 0
                 return status, pos, row
-            i64[_OFFSET, row] = base + pos
-            i32[_LENGTH, row] = after - pos
-        else:
-            after = skip_value(buf, pos, end, False)
-            if after < 0:
-                return (NEED_MORE if after == -1 else BROKEN), pos, row
-            _clear(i64, i32, phases, row)
-            i64[_OFFSET, row] = base + pos
-            i32[_LENGTH, row] = after - pos
+        i64[_OFFSET, row] = base + pos
+        i32[_LENGTH, row] = after - pos
         row += 1
         pos = after

@@ -7,14 +7,16 @@ import lzma
 import tempfile
 import zlib
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from chakra_core.readers.base import Source
 
 __all__ = ["EventText", "decode_text", "loads_tolerant", "read_blocks"]
 
 _KEEP_IN_MEMORY = 64 * 1024 * 1024
+BLOCK = 64 * 1024
 _STREAM_ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error, ValueError)
 
 
@@ -109,10 +111,13 @@ def loads_tolerant(data: bytes) -> Any:
 
 
 def read_blocks(stream: IO[bytes], failures: list[Exception]) -> Iterator[bytes]:
-    """The stream in blocks of 1 MiB; a damaged stream ends early and leaves its error in ``failures``."""
+    """The stream in small blocks; a damaged stream ends early and leaves its error in ``failures``.
+
+    Small, because what a block had got before the damage is lost with it.
+    """
     while True:
         try:
-            data = stream.read(1024 * 1024)
+            data = cast("BufferedReader", stream).read1(BLOCK)
         except _STREAM_ERRORS as error:
             failures.append(error)
             return

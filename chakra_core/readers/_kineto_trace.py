@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -154,7 +153,7 @@ def _meta(source: Source, raw: RawEvents, groups: tuple[ProcessGroup, ...]) -> T
         hardware=_hardware(raw.meta),
         groups=groups,
         events=len(raw),
-        details=MappingProxyType(dict(list(details.items())[:_MAX_DETAIL])),
+        details=dict(list(details.items())[:_MAX_DETAIL]),
     )
 
 
@@ -179,5 +178,7 @@ def _hardware(meta: Mapping[str, Any]) -> str:
     for entry in devices:
         amd = any(key.startswith(("hip_", "roctracer", "rocprofiler")) for key in meta)
         if amd and entry.get("computeMajor") == 9 and entry.get("computeMinor") == 4:
-            return f"AMD gfx942-class ({entry.get('numSms', '?')} CUs)"
+            total = entry.get("totalGlobalMem")
+            memory = total // 2**30 if isinstance(total, int) else 0
+            return f"AMD gfx942-class ({entry.get('numSms', '?')} CUs, {memory} GiB)"
     return ""

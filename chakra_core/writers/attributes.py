@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from chakra_core.writers.wire import Message
@@ -44,6 +45,7 @@ _NUMBERS: Mapping[str, int] = {
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
+_LIMITS: Mapping[str, range] = {"int32_val": range(-(2**31), 2**31), "int64_val": _INT64, "uint64_val": _UINT64}
 
 
 def attribute(name: str, value: Any) -> Message:
@@ -55,8 +57,7 @@ def attribute(name: str, value: Any) -> Message:
     asked = KNOWN_TYPES.get(name)
     member = asked if asked and _fits(asked, value) else _member(value)
     field = _NUMBERS[member]
-    message = Message()
-    message.text(1, name)
+    message = Message(_head(name))
     if member.endswith("_list"):
         message.content(field, _list(member, value))
     elif member == "json":
@@ -68,6 +69,13 @@ def attribute(name: str, value: Any) -> Message:
     else:
         message.number(field, int(value))
     return message
+
+
+@lru_cache(maxsize=1024)
+def _head(name: str) -> bytes:
+    message = Message()
+    message.text(1, name)
+    return bytes(message)
 
 
 def _list(member: str, values: Sequence[Any]) -> Message:
@@ -89,8 +97,7 @@ def _fits(member: str, value: Any) -> bool:
         return isinstance(value, Sequence) and all(isinstance(entry, bool) for entry in value)
     if member == "bool_val":
         return isinstance(value, bool)
-    limits = {"int32_val": range(-(2**31), 2**31), "int64_val": _INT64, "uint64_val": _UINT64}
-    return isinstance(value, int) and not isinstance(value, bool) and value in limits[member]
+    return isinstance(value, int) and not isinstance(value, bool) and value in _LIMITS[member]
 
 
 def _member(value: Any) -> str:

@@ -13,11 +13,14 @@ __all__ = ["Message", "varint"]
 
 _VARINT, _FIXED64, _LENGTH = 0, 1, 2
 _MASK64 = 2**64 - 1
+_SHORT = tuple(bytes([value]) for value in range(0x80))
 
 
 def varint(value: int) -> bytes:
     """Base-128 encoding of an unsigned number; a negative one as its 64-bit two's complement."""
     value &= _MASK64
+    if value < 0x80:
+        return _SHORT[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

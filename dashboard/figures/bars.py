@@ -14,6 +14,7 @@ __all__ = [
     "PART_LABELS",
     "Bar",
     "breakdown_bars",
+    "empty_figure",
     "grouped_bars",
     "row_height",
     "show_ns",
@@ -182,6 +183,16 @@ def grouped_bars(
     _style(figure, theme, 84 + len(groups) * (10 + 14 * max(1, len(series))), barmode="group", bargap=0.3)
     figure.update_xaxes(title_text=f"time ({unit})")
     figure.update_yaxes(**_rows(labels))
+    return figure
+
+
+def empty_figure(words: str, theme: str = "light") -> go.Figure:
+    """In place of a chart without data: says why there is none."""
+    figure = go.Figure()
+    _style(figure, theme, 120)
+    figure.add_annotation(text=_plain(words), showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper")
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
     return figure
 
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from dashboard.page import Page
+from dashboard.pages.bottlenecks import PAGE as BOTTLENECKS
+from dashboard.pages.compare import PAGE as COMPARE
+from dashboard.pages.open import PAGE as OPEN
+from dashboard.pages.overview import PAGE as OVERVIEW
 
 __all__ = ["PAGES"]
 
-PAGES: tuple[Page, ...] = ()
+PAGES: tuple[Page, ...] = (
+    OPEN,
+    OVERVIEW,
+    BOTTLENECKS,
+    COMPARE,
+)

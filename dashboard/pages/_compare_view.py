@@ -15,17 +15,19 @@ from chakra_core.analysis.align import How
 from chakra_core.analysis.breakdown import PARTS
 from chakra_core.analysis.compare import Comparison, RunTotals
 from chakra_core.schema import Category
-from dashboard.figures.bars import PART_LABELS, Bar, breakdown_bars, grouped_bars, show_ns, waterfall
+from dashboard.figures.bars import PART_LABELS, Bar, breakdown_bars, empty_figure, grouped_bars, show_ns, waterfall
 from dashboard.theme import RUN_COLOURS
+from dashboard.words import count, plain
 
 __all__ = [
     "cards",
     "charts",
-    "figure_card",
+    "graph",
     "letter",
     "notices",
     "operator_grid",
     "operator_rows",
+    "panel",
     "run_badges",
     "unmatched_list",
 ]
@@ -34,7 +36,7 @@ MAX_ROWS = 3000
 """Most rows of the operator table; those with the largest differences are kept."""
 
 _SHOWN_UNMATCHED = 100
-_LOWEST = 230  # px
+_LOWEST, _HIGHEST = 230, 380  # px
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _TIME = {"function": "params.value == null ? '' : d3.format(',.1f')(params.value / 1000)"}
 _CHANGE = {"function": "params.value == null ? '' : d3.format('+,.1f')(params.value / 1000)"}
@@ -43,10 +45,10 @@ _SIGNED = {"ck-worse": "params.value > 0", "ck-better": "params.value < 0"}
 _TIMES_WORSE = {"ck-worse": "params.value > 1", "ck-better": "params.value != null && params.value < 1"}
 _GRAPH = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 _GRID_THEME = """themeQuartz.withParams({
-  backgroundColor: 'var(--mantine-color-body)', foregroundColor: 'var(--mantine-color-text)',
-  borderColor: 'var(--mantine-color-default-border)', headerBackgroundColor: 'var(--mantine-color-default-hover)',
-  rowHoverColor: 'var(--mantine-color-default-hover)', fontSize: 12, spacing: 5, rowHeight: 30, headerHeight: 34,
-  wrapperBorder: false, inputBorder: '1px solid var(--mantine-color-default-border)'
+  backgroundColor: 'var(--ck-paper)', foregroundColor: 'var(--ck-ink)',
+  borderColor: 'var(--ck-line)', headerBackgroundColor: 'var(--ck-soft)',
+  rowHoverColor: 'var(--ck-soft)', fontSize: 12, spacing: 5, rowHeight: 30, headerHeight: 34,
+  wrapperBorder: false, inputBorder: '1px solid var(--ck-line)'
 })"""
 
 
@@ -57,32 +59,30 @@ def letter(at: int) -> str:
 
 def run_badges(result: Comparison) -> Component:
     """One line per run: its letter and colour, label, hardware, kind of time, and what its numbers are."""
-    return dmc.Stack(
-        [_run_badge(run, at, is_baseline=at == result.baseline) for at, run in enumerate(result.runs)], gap=4
+    return html.Div(
+        [_run_badge(run, at, is_baseline=at == result.baseline) for at, run in enumerate(result.runs)],
+        className="ck-compare-runs",
     )
 
 
 def _run_badge(run: RunTotals, at: int, *, is_baseline: bool) -> Component:
-    colour = RUN_COLOURS[at % len(RUN_COLOURS)]
     ranks = f"rank {run.ranks[0]}" if len(run.ranks) == 1 else f"{len(run.ranks)} ranks"
-    parts = [
-        dmc.Badge(letter(at), style={"backgroundColor": colour, "color": "#fff"}, radius="sm", size="lg"),
-        dmc.Text(run.label, fw=600, truncate="end", style={"maxWidth": "34rem"}),
-        dmc.Badge(
-            str(run.time_kind), variant="light" if run.time_kind == "measured" else "filled", tt="none",
-            color="gray" if run.time_kind == "measured" else "orange",
+    parts: list[Component] = [
+        html.Span(letter(at), className=f"ck-letter ck-run-{at % len(RUN_COLOURS)}"),
+        html.Strong(plain(run.label, 120)),
+        html.Span(str(run.time_kind), className=f"ck-badge ck-{run.time_kind}"),
+        html.Span(
+            f"{plain(run.hardware, 80) or 'hardware not recorded'} · {ranks} · {run.aggregate}", className="ck-hint"
         ),
-        dmc.Text(run.hardware or "hardware not recorded", size="sm", c="dimmed"),
-        dmc.Text(f"{ranks} · {run.aggregate}", size="sm", c="dimmed"),
-    ]  # fmt: skip
+    ]
     if is_baseline:
-        parts.append(dmc.Badge("baseline", variant="outline", color="gray", tt="none"))
-    return dmc.Group(parts, gap="xs", wrap="wrap")
+        parts.append(html.Span("baseline", className="ck-badge"))
+    return html.Div(parts, className="ck-row")
 
 
 def notices(result: Comparison) -> list[Component]:
     """What the reader of the numbers must know first."""
-    return [dmc.Alert(text, color="orange", variant="light", p="xs") for text in result.warnings]
+    return [dmc.Alert(plain(text, 600), color="orange", variant="light", p="xs") for text in result.warnings]
 
 
 def cards(result: Comparison, other: int) -> Component:
@@ -97,35 +97,36 @@ def cards(result: Comparison, other: int) -> Component:
             _card("operators (self time on the host)", base.work_ns, run.work_ns),
         ]
     entries.append(_share_card(base, run))
-    return dmc.SimpleGrid(entries, cols={"base": 2, "md": 3, "lg": 6}, spacing="sm")
+    return html.Div(entries, className="ck-compare-cards")
 
 
 def _card(title: str, base_ns: int, run_ns: int) -> Component:
     change = run_ns - base_ns
     tone = "ck-worse" if change > 0 else "ck-better" if change < 0 else ""
     ratio = f"{run_ns / base_ns:.3f}{_TIMES}" if base_ns else "n/a"
-    return dmc.Paper(
-        [
-            dmc.Text(title, size="xs", c="dimmed"),
-            dmc.Text(show_ns(run_ns), fw=700, size="lg"),
-            dmc.Text(f"baseline {show_ns(base_ns)}", size="xs", c="dimmed"),
-            html.Span(f"{show_ns(change, signed=True)} · {ratio}", className=f"ck-delta {tone}"),
-        ],
-        p="sm", withBorder=True, radius="md",
-    )  # fmt: skip
+    return _tile(
+        title,
+        show_ns(run_ns),
+        html.Span(f"baseline {show_ns(base_ns)}", className="ck-hint"),
+        html.Span(f"{show_ns(change, signed=True)} · {ratio}", className=tone),
+    )
 
 
 def _share_card(base: RunTotals, run: RunTotals) -> Component:
     share = "n/a" if run.matched_share is None else f"{run.matched_share:.1%}"
+    if base.overlap_ratio is None and run.overlap_ratio is None:
+        return _tile("time with a counterpart", share, html.Span("no communication", className="ck-hint"))
     hidden = ["n/a" if one.overlap_ratio is None else f"{one.overlap_ratio:.0%}" for one in (base, run)]
-    return dmc.Paper(
-        [
-            dmc.Text("time with a counterpart", size="xs", c="dimmed"),
-            dmc.Text(share, fw=700, size="lg"),
-            dmc.Text(f"communication hidden: {hidden[0]} → {hidden[1]}", size="xs", c="dimmed"),
-        ],
-        p="sm", withBorder=True, radius="md",
-    )  # fmt: skip
+    return _tile(
+        "time with a counterpart",
+        share,
+        html.Span("communication hidden", className="ck-hint"),
+        html.Span(f"{hidden[0]} → {hidden[1]}"),
+    )
+
+
+def _tile(title: str, value: str, *lines: Component) -> Component:
+    return html.Div([html.Span(title, className="ck-hint"), html.B(value), *lines], className="ck-panel ck-tile")
 
 
 def _named(result: Comparison) -> list[str]:
@@ -143,12 +144,14 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
             for rank, found in run.per_device
         ]
     base = result.runs[result.baseline]
-    steps = waterfall(
-        base.total_ns,
-        {part: result.deltas[other].part(part) for part in PARTS},
-        theme,
-        names=(names[result.baseline], names[other]),
-    )
+    if any(run.devices for run in result.runs):
+        parts = breakdown_bars(bars, theme, share=share)
+        changes = {part: result.deltas[other].part(part) for part in PARTS}
+        steps = waterfall(base.total_ns, changes, theme, names=(names[result.baseline], names[other]))
+    else:
+        host = {name: [run.span_ns, run.work_ns] for name, run in zip(names, result.runs, strict=True)}
+        parts = grouped_bars(["span", "operators, self"], host, theme)
+        steps = empty_figure("No run has device work: there is nothing to decompose.", theme)
     present = {category for run in result.runs for category in run.by_category}
     order = sorted(present, key=lambda code: -max(run.by_category.get(code, 0) for run in result.runs))
     categories = grouped_bars(
@@ -156,18 +159,19 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
         {name: [run.by_category.get(code, 0) for code in order] for name, run in zip(names, result.runs, strict=True)},
         theme,
     )
-    parts = breakdown_bars(bars, theme, share=share)
     parts.update_layout(height=max(int(parts.layout.height), _LOWEST))
-    return parts, steps.update_layout(height=max(int(parts.layout.height), _LOWEST)), categories
+    return parts, steps.update_layout(height=min(max(int(parts.layout.height), _LOWEST), _HIGHEST)), categories
 
 
-def figure_card(title: str, graph_id: str, figure: go.Figure, *extra: Component) -> Component:
-    """A titled surface around a figure."""
-    head = dmc.Group([dmc.Text(title, fw=600, size="sm"), *extra], justify="space-between", mb=4)
-    return dmc.Paper(
-        [head, dcc.Graph(id=graph_id, figure=figure, config=_GRAPH, style={"height": f"{figure.layout.height}px"})],
-        p="sm", withBorder=True, radius="md", style={"minWidth": 0},
-    )  # fmt: skip
+def panel(title: str, *content: Component, note: Component | str = "") -> Component:
+    """A titled surface."""
+    head = html.Div([html.H2(title), html.Span(note, className="ck-note")], className="ck-card-title")
+    return html.Section([head, *content], className="ck-panel")
+
+
+def graph(graph_id: str, figure: go.Figure) -> dcc.Graph:
+    """A figure that keeps the height it asks for."""
+    return dcc.Graph(id=graph_id, figure=figure, config=_GRAPH, style={"height": f"{figure.layout.height}px"})
 
 
 def operator_rows(result: Comparison) -> list[dict[str, Any]]:
@@ -266,22 +270,21 @@ def unmatched_list(result: Comparison) -> Component:
         rows = rows[np.argsort(-table.ns[rows, at], kind="stable")]
         total = int(table.ns[rows, at].sum())
         share = f" ({total / run.work_ns:.1%} of its time)" if run.work_ns else ""
-        lines = [
-            dmc.Group(
+        lines: list[Component] = [
+            html.Div(
                 [
-                    dmc.Text(table.names[row], size="xs", ff="monospace", truncate="end", style={"flex": 1}),
-                    dmc.Text(f"{int(table.calls[row, at]):,} calls", size="xs", c="dimmed"),
-                    dmc.Text(show_ns(int(table.ns[row, at])), size="xs", w=90, ta="right"),
+                    html.Code(
+                        plain(table.names[row], 300), className="ck-link-name", title=plain(table.names[row], 600)
+                    ),
+                    html.Span(count(int(table.calls[row, at]), "call"), className="ck-kind"),
+                    html.Span(show_ns(int(table.ns[row, at])), className="ck-number"),
                 ],
-                gap="sm", wrap="nowrap",
+                className="ck-left",
             )
             for row in rows[:_SHOWN_UNMATCHED].tolist()
-        ]  # fmt: skip
+        ]
         if len(rows) > _SHOWN_UNMATCHED:
-            lines.append(
-                dmc.Text(f"and {len(rows) - _SHOWN_UNMATCHED:,} more, in the table above", size="xs", c="dimmed")
-            )
-        title = f"Only in {letter(at)}: {len(rows):,} operators, {show_ns(total)}{share}"
-        box = html.Div(lines, className="ck-scroll")
-        panels.append(dmc.Stack([dmc.Text(title, size="sm"), box], gap=4, style={"minWidth": 0}))
-    return dmc.Stack(panels, gap="md")
+            lines.append(html.P(f"and {len(rows) - _SHOWN_UNMATCHED:,} more, in the table", className="ck-hint"))
+        title = f"Only in {letter(at)}: {count(len(rows), 'operator')}, {show_ns(total)}{share}"
+        panels.append(html.Div([html.H3(title), html.Div(lines, className="ck-scroll")]))
+    return html.Div(panels, className="ck-column")

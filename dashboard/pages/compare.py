@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 from chakra_core.analysis.compare import Comparison, compare
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
+from dashboard.pages import _compare_maps as maps
 from dashboard.pages import _compare_view as view
 from dashboard.state import Ids
 
@@ -22,6 +23,9 @@ _SLUG = "compare"
 
 def _id(name: str) -> str:
     return f"{_SLUG}-{name}"
+
+
+_MAP_IDS = [_id(name) for name in ("metric", "map-a", "map-b")]
 
 
 def _choice(params: Mapping[str, str] | None, count: int) -> tuple[int, int]:
@@ -50,137 +54,145 @@ def _layout(context: Context) -> Component:
         id=_id("bars"), size="xs", value="share" if share else "time",
         data=[{"value": "time", "label": "time"}, {"value": "share", "label": "share"}],
     )  # fmt: skip
-    return dmc.Stack(
+    how = (
+        "Kernels of different vendors meet under the operator that launched them. A row selects its longest instance: "
+        "on a column of a run, the one there."
+    )
+    return html.Div(
         [
             _controls(result, other),
             html.Div(view.run_badges(result), id=_id("runs")),
-            dmc.Stack(view.notices(result), id=_id("notices"), gap="xs"),
+            html.Div(view.notices(result), id=_id("notices"), className="ck-column"),
             html.Div(view.cards(result, other), id=_id("cards")),
-            dmc.SimpleGrid(
+            html.Div(
                 [
-                    view.figure_card("Where the time goes", _id("breakdown"), bars, toggle),
-                    view.figure_card("What changed", _id("waterfall"), steps),
+                    view.panel("Where the time goes", view.graph(_id("breakdown"), bars), note=toggle),
+                    view.panel("What changed", view.graph(_id("waterfall"), steps)),
                 ],
-                cols={"base": 1, "lg": 2},
+                className="ck-columns",
             ),
-            _operators(result, other),
-            dmc.SimpleGrid(
+            view.panel("Operators", view.operator_grid(result, _id("grid"), other), note=how),
+            maps.maps_panel(context.runs, (base, other), context.state.params, context.state.theme, _MAP_IDS),
+            html.Div(
                 [
-                    view.figure_card("Time by category", _id("categories"), categories),
-                    dmc.Paper(
-                        [
-                            dmc.Text("Without a counterpart", fw=600, size="sm", mb=4),
-                            html.Div(view.unmatched_list(result), id=_id("unmatched")),
-                        ],
-                        p="sm", withBorder=True, radius="md", style={"minWidth": 0},
-                    ),
+                    view.panel("Time by category", view.graph(_id("categories"), categories)),
+                    view.panel("Without a counterpart", html.Div(view.unmatched_list(result), id=_id("unmatched"))),
                 ],
-                cols={"base": 1, "lg": 2},
+                className="ck-columns",
             ),
         ],
-        gap="sm",
-        p="md",
         className="ck-compare",
-    )  # fmt: skip
+    )
 
 
 def _controls(result: Comparison, other: int) -> Component:
     data = [{"value": str(at), "label": f"{view.letter(at)}  {run.label}"} for at, run in enumerate(result.runs)]
-    return dmc.Group(
+    select = {"data": data, "allowDeselect": False, "size": "xs", "w": 250}
+    return html.Div(
         [
-            dmc.Title("Compare", order=3),
-            dmc.Group(
+            html.H1("Compare"),
+            html.Div(
                 [
-                    dmc.Select(
-                        id=_id("base"), data=data, value=str(result.baseline), label="baseline", allowDeselect=False,
-                        size="xs", w=260,
-                    ),
-                    dmc.Button("Swap", id=_id("swap"), variant="default", size="xs"),
-                    dmc.Select(
-                        id=_id("with"), data=data, value=str(other), label="compared run", allowDeselect=False,
-                        size="xs", w=260,
-                    ),
+                    dmc.Select(id=_id("base"), value=str(result.baseline), label="baseline", **select),
+                    html.Button("Swap", id=_id("swap"), className="ck-button ck-small", n_clicks=0),
+                    dmc.Select(id=_id("with"), value=str(other), label="compared run", **select),
                 ],
-                align="end", gap="xs",
+                className="ck-row ck-compare-choice",
             ),
         ],
-        justify="space-between", align="end",
-    )  # fmt: skip
-
-
-def _operators(result: Comparison, other: int) -> Component:
-    about = (
-        "Kernels of different vendors meet under the operator that launched them. Click a row to select its longest "
+        className="ck-title-row",
     )
-    about += "instance; on a column of the other run, the one there."
-    return dmc.Paper(
-        [
-            dmc.Group(
-                [dmc.Text("Operators", fw=600, size="sm"), dmc.Text(about, size="xs", c="dimmed")],
-                mb=4, gap="sm", wrap="wrap",
-            ),
-            view.operator_grid(result, _id("grid"), other),
-        ],
-        p="sm", withBorder=True, radius="md",
-    )  # fmt: skip
+
+
+def _loaded(library: Library, refs: Sequence[str] | None) -> list[LoadedRun]:
+    return [library.get(ref) for ref in refs or ()]
 
 
 def _register(app: Dash, library: Library) -> None:
-    def loaded(refs: Sequence[str] | None) -> list[LoadedRun]:
-        return [library.get(ref) for ref in refs or ()]
+    _register_choice(app)
+    _register_content(app, library)
+    _register_selection(app, library)
 
-    def choose(base: str, other: str, swaps: int | None, bars: str, params: dict[str, str] | None) -> Any:
+
+def _register_choice(app: Dash) -> None:
+    """The controls write the parameters; everything else follows those."""
+
+    def choose(base: str, other: str, swaps: int | None, bars: str, metric: str, params: dict[str, str] | None) -> Any:
         del swaps
         if ctx.triggered_id == _id("swap"):
             base, other = other, base
-        if base == other and ctx.triggered_id in (_id("base"), _id("with")):
-            was_base, was_other = _choice(params, 26)
-            base, other = (base, str(was_base)) if ctx.triggered_id == _id("base") else (str(was_other), other)
-        wanted = {**(params or {}), "base": base, "with": other, "bars": bars}
+        elif base == other:  # choosing the run of the other side swaps the sides
+            was_base, was_other = map(str, _choice(params, 26))
+            base, other = (base, was_base) if ctx.triggered_id == _id("base") else (was_other, other)
+        wanted = {**(params or {}), "base": base, "with": other, "bars": bars, "metric": metric}
         return no_update if wanted == params else wanted
-
-    def update(params: dict[str, str] | None, theme: str, refs: Sequence[str] | None) -> Any:
-        runs = loaded(refs)
-        if len(runs) < 2:
-            return (no_update,) * 11
-        base, other = _choice(params, len(runs))
-        result = _comparison(runs, base)
-        figures = view.charts(result, other, theme or "light", share=(params or {}).get("bars") == "share")
-        tables: tuple[Any, ...] = (no_update, no_update, no_update)
-        if ctx.triggered_id != Ids.THEME:
-            grid = view.operator_grid(result, _id("grid"), other)
-            tables = (grid.columnDefs, grid.rowData, view.unmatched_list(result))
-        return (
-            view.run_badges(result), view.notices(result), view.cards(result, other), *figures, *tables,
-            str(base), str(other),
-        )  # fmt: skip
-
-    def select(clicked: dict[str, Any] | None, refs: Sequence[str] | None, params: dict[str, str] | None) -> Any:
-        runs = loaded(refs)
-        if not clicked or len(runs) < 2:
-            return no_update
-        base, other = _choice(params, len(runs))
-        return _longest(_comparison(runs, base), clicked, other) or no_update
 
     app.callback(
         Output(Ids.PARAMS, "data", allow_duplicate=True),
         Input(_id("base"), "value"), Input(_id("with"), "value"), Input(_id("swap"), "n_clicks"),
-        Input(_id("bars"), "value"), State(Ids.PARAMS, "data"),
+        Input(_id("bars"), "value"), Input(_id("metric"), "value"), State(Ids.PARAMS, "data"),
         prevent_initial_call=True,
     )(choose)  # fmt: skip
+
+
+def _register_content(app: Dash, library: Library) -> None:
+    """What is shown follows the parameters."""
+
+    def update(params: dict[str, str] | None, refs: Sequence[str] | None, theme: str | None) -> Any:
+        runs = _loaded(library, refs)
+        if len(runs) < 2:
+            return (no_update,) * 13
+        base, other = _choice(params, len(runs))
+        result = _comparison(runs, base)
+        tone = theme or "light"
+        grid = view.operator_grid(result, _id("grid"), other)
+        return (
+            view.run_badges(result), view.notices(result), view.cards(result, other),
+            *view.charts(result, other, tone, share=(params or {}).get("bars") == "share"),
+            grid.columnDefs, grid.rowData, view.unmatched_list(result), str(base), str(other),
+            *maps.heatmaps(runs, (base, other), maps.metric_of(params), tone),
+        )  # fmt: skip
+
     app.callback(
         Output(_id("runs"), "children"), Output(_id("notices"), "children"), Output(_id("cards"), "children"),
         Output(_id("breakdown"), "figure"), Output(_id("waterfall"), "figure"), Output(_id("categories"), "figure"),
         Output(_id("grid"), "columnDefs"), Output(_id("grid"), "rowData"), Output(_id("unmatched"), "children"),
         Output(_id("base"), "value"), Output(_id("with"), "value"),
-        Input(Ids.PARAMS, "data"), Input(Ids.THEME, "data"), State(Ids.RUNS, "data"),
+        Output(_id("map-a"), "figure"), Output(_id("map-b"), "figure"),
+        Input(Ids.PARAMS, "data"), State(Ids.RUNS, "data"), State(Ids.THEME, "data"),
         prevent_initial_call=True,
     )(update)  # fmt: skip
+
+
+def _register_selection(app: Dash, library: Library) -> None:
+    """A row of the table and a cell of a heatmap select a node; a cell also sets the time window."""
+
+    def select(clicked: dict[str, Any] | None, refs: Sequence[str] | None, params: dict[str, str] | None) -> Any:
+        runs = _loaded(library, refs)
+        if not clicked or len(runs) < 2:
+            return no_update
+        base, other = _choice(params, len(runs))
+        return _longest(_comparison(runs, base), clicked, other) or no_update
+
+    def cell(
+        above: dict[str, Any] | None, below: dict[str, Any] | None, refs: Sequence[str] | None,
+        params: dict[str, str] | None,
+    ) -> Any:  # fmt: skip
+        is_below = ctx.triggered_id == _id("map-b")
+        clicked, runs = below if is_below else above, _loaded(library, refs)
+        if not clicked or len(runs) < 2:
+            return no_update, no_update
+        at = _choice(params, len(runs))[int(is_below)]
+        window, selection = maps.clicked_cell(runs[at], at, clicked)
+        return window, selection or no_update
+
+    selection, window = (Output(name, "data", allow_duplicate=True) for name in (Ids.SELECTION, Ids.WINDOW))
+    state = (State(Ids.RUNS, "data"), State(Ids.PARAMS, "data"))
+    app.callback(selection, Input(_id("grid"), "cellClicked"), *state, prevent_initial_call=True)(select)
     app.callback(
-        Output(Ids.SELECTION, "data", allow_duplicate=True),
-        Input(_id("grid"), "cellClicked"), State(Ids.RUNS, "data"), State(Ids.PARAMS, "data"),
+        window, selection, Input(_id("map-a"), "clickData"), Input(_id("map-b"), "clickData"), *state,
         prevent_initial_call=True,
-    )(select)  # fmt: skip
+    )(cell)  # fmt: skip
 
 
 def _longest(result: Comparison, clicked: Mapping[str, Any], other: int) -> dict[str, int] | None:
@@ -198,4 +210,4 @@ def _longest(result: Comparison, clicked: Mapping[str, Any], other: int) -> dict
     return None
 
 
-PAGE = Page(_SLUG, "Compare", "tabler:arrows-diff", _layout, _register, runs=2)
+PAGE = Page(_SLUG, "Compare", "compare", _layout, _register, runs=2)

@@ -1,0 +1,144 @@
+"""The bottleneck heatmap as a Plotly figure; hover explains each cell in words and numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from chakra_core.analysis.bottleneck import METRICS, Heatmap
+from dashboard.figures.bars import time_unit
+from dashboard.theme import TONES, template
+from dashboard.words import duration, plain
+
+__all__ = ["SCALES", "heatmap_figure", "row_labels"]
+
+SCALES: dict[str, list[list[object]]] = {
+    "light": [[0.0, "#f3f6fb"], [0.25, "#f6d9a8"], [0.5, "#ee9b52"], [0.75, "#d1495b"], [1.0, "#7a1330"]],
+    "dark": [[0.0, "#222a35"], [0.25, "#5c4a2b"], [0.5, "#b06a2c"], [0.75, "#dd5a63"], [1.0, "#ffb3b0"]],
+}
+"""Colours from nothing lost to everything lost."""
+
+_CAUSE_WORDS = {
+    "idle": "idle",
+    "exposed_comm": "exposed communication",
+    "exposed_memory": "exposed memory",
+    "none": "nothing lost",
+}
+
+
+def row_labels(result: Heatmap) -> list[str]:
+    """Labels of the rows, distinct and cut to a length that leaves room for the plot."""
+    seen: dict[str, int] = {}
+    labels = []
+    for label in result.rows:
+        short = plain(label, 200)
+        short = short if len(short) <= 26 else f"{short[:14]}…{short[-10:]}"
+        seen[short] = seen.get(short, 0) + 1
+        labels.append(short if seen[short] == 1 else f"{short} ({seen[short]})")
+    return labels
+
+
+def heatmap_figure(
+    result: Heatmap,
+    metric: str = "score",
+    theme: str = "light",
+    *,
+    origin_ns: int = 0,
+    top: float = 1.0,
+    title: str = "",
+) -> go.Figure:
+    """The heatmap of one metric.
+
+    Args:
+        result: the analysis.
+        metric: one of ``METRICS``.
+        theme: ``light`` or ``dark``.
+        origin_ns: zero of the time axis (absolute ns).
+        top: value of the darkest colour (share of the cell's time): the same for two heatmaps that are compared.
+        title: above the plot; none by default.
+    """
+    values = result.metric(metric)
+    centres = (result.edges_ns[:-1] + result.edges_ns[1:]) / 2 - origin_ns
+    factor, unit = time_unit(max(float(result.edges_ns[-1] - origin_ns), 1.0))
+    figure = go.Figure(
+        go.Heatmap(
+            z=values,
+            x=centres / factor,
+            y=np.arange(len(result.rows)),
+            zmin=0,
+            zmax=top,
+            colorscale=SCALES[theme],
+            customdata=_explain(result, origin_ns),
+            hovertemplate="%{customdata}<extra></extra>",
+            xgap=0 if values.shape[1] > 200 else 1,
+            ygap=1,
+            colorbar={
+                "title": {"text": METRICS[metric], "side": "right", "font": {"size": 11}},
+                "tickformat": ".0%",
+                "thickness": 12,
+                "outlinewidth": 0,
+                "tickfont": {"size": 10, "color": TONES[theme]["muted"]},
+            },
+        )
+    )
+    labels = row_labels(result)
+    step = max(1, -(-len(labels) // 48))
+    figure.update_layout(
+        template=template(theme),
+        height=_height(len(labels)),
+        title={"text": title, "font": {"size": 13}} if title else None,
+        margin={"l": 8, "r": 8, "t": 34 if title else 10, "b": 8},
+        xaxis={"title": {"text": f"time from start ({unit})"}, "showgrid": False},
+        yaxis={
+            "autorange": "reversed",
+            "showgrid": False,
+            "tickmode": "array",
+            "tickvals": list(range(0, len(labels), step)),
+            "ticktext": [_escaped(label) for label in labels[::step]],
+        },
+        hoverlabel={"align": "left", "namelength": -1},
+    )
+    return figure
+
+
+def _height(rows: int) -> int:
+    """Pixels: rows of one rank are tall, many ranks share a screen."""
+    return int(min(max(120 + 30 * rows, 220), 640))
+
+
+def _escaped(text: str) -> str:
+    """Text of a trace is never markup for Plotly."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _explain(result: Heatmap, origin_ns: int) -> np.ndarray:
+    """Hover text per cell: which cell, how its time divides, and what ran most."""
+    rows, bins = result.shape
+    texts = np.empty((rows, bins), dtype=object)
+    begins = [duration(int(edge) - origin_ns) for edge in result.edges_ns]
+    for bin_ in range(bins):
+        width = int(result.edges_ns[bin_ + 1] - result.edges_ns[bin_])
+        for row in range(rows):
+            texts[row, bin_] = _cell_text(result, row, bin_, width, begins)
+    return texts
+
+
+def _cell_text(result: Heatmap, row: int, bin_: int, width: int, begins: list[str]) -> str:
+    parts = {name: int(values[row, bin_]) for name, values in result.parts.items()}
+    lost = parts["idle"] + parts["exposed_comm"] + parts["exposed_memory"]
+    lines = [
+        f"<b>{_escaped(plain(result.rows[row], 60))}</b>, {begins[bin_]} to {begins[bin_ + 1]}",
+        f"lost {lost / width:.0%} of {duration(width)}, mostly {_CAUSE_WORDS[result.cause(row, bin_)]}",
+        (
+            f"idle {duration(parts['idle'])} · exposed communication {duration(parts['exposed_comm'])}"
+            f" · exposed memory {duration(parts['exposed_memory'])}"
+        ),
+        (
+            f"compute {duration(parts['compute'])} · communication {duration(parts['communication'])}"
+            f" · on the critical path {parts['critical'] / width:.0%}"
+        ),
+    ]
+    name = int(result.top_name[row, bin_])
+    if name >= 0:
+        lines.append(f"most time: {_escaped(plain(result.names[name], 70))}")
+    return "<br>".join(lines)

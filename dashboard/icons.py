@@ -1,0 +1,33 @@
+"""The few icons of the shell: SVG paths on a grid of 24 by 24, shown through a CSS mask in the colour of the text."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from dash import html
+
+__all__ = ["ICONS", "icon"]
+
+ICONS: dict[str, str] = {
+    "open": "M3 6h6l2 2h10v11H3z",
+    "overview": "M4 4h7v9H4zM13 4h7v5h-7zM13 11h7v9h-7zM4 15h7v5H4z",
+    "timeline": "M3 5h9v3H3zM8 10.5h12v3H8zM5 16h10v3H5z",
+    "graph": "M5 5a2.5 2.5 0 1 1 0 .1M19 9a2.5 2.5 0 1 1 0 .1M8 19a2.5 2.5 0 1 1 0 .1M6.5 6.2l10 3M6 7l2.5 9.5M10 17.5l7.5-7",
+    "bottlenecks": "M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4zM16 16h4v4h-4z",
+    "compare": "M4 5h7v14H4zM13 5h7v14h-7zM6.5 9h2M6.5 12h2M15.5 9h2M15.5 12h2M15.5 15h2",
+    "sun": "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2",
+    "close": "M6 6l12 12M18 6L6 18",
+    "plus": "M12 5v14M5 12h14",
+    "file": "M6 3h8l4 4v14H6zM14 3v4h4",
+    "panel": "M3 5h18v14H3zM15 5v14",
+}
+_FILLED = frozenset({"overview", "timeline", "bottlenecks"})
+
+
+def icon(name: str, size: int = 18) -> html.Span:
+    """An icon in the colour of the text around it."""
+    paint = "fill='black'" if name in _FILLED else "fill='none' stroke='black' stroke-width='1.8'"
+    svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path d='{ICONS[name]}' {paint}/></svg>"
+    mask = f'url("data:image/svg+xml,{quote(svg)}")'
+    style = {"width": f"{size}px", "height": f"{size}px", "maskImage": mask, "WebkitMaskImage": mask}
+    return html.Span(className="ck-icon", style=style, **{"aria-hidden": "true"})

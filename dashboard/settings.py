@@ -1,0 +1,33 @@
+"""What a server is started with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what a server may do.
+
+    Attributes:
+        roots: folders that may be browsed and opened, by the name the URL knows them by.
+        upload_dir: where uploads are kept, one folder per browser session.
+        opened: run references to show first.
+        token: secret that visitors need; None lets everybody in (only sensible on loopback).
+        hosts: host names that requests may be addressed to; empty allows loopback names only.
+        max_upload_bytes: largest upload.
+        memory_limit_bytes: loaded runs beyond it are dropped, least recently used first.
+    """
+
+    roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
+    upload_dir: Path | None = None
+    opened: tuple[str, ...] = ()
+    token: str | None = None
+    hosts: frozenset[str] = frozenset()
+    max_upload_bytes: int = 16_000_000_000
+    memory_limit_bytes: int = 8_000_000_000

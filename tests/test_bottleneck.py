@@ -1,0 +1,95 @@
+"""Bottleneck heatmap: parts worked out by hand, and identities over arbitrary work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chakra_core.analysis.bottleneck import bottlenecks, worst_cells
+from chakra_core.analysis.scope import Scope
+from chakra_core.schema import Category
+from chakra_core.trace import Run
+from tests.builder import make_trace, node
+
+
+def run_of(*traces) -> Run:
+    return Run(tuple(traces), "test")
+
+
+def test_parts_of_cells_by_hand():
+    trace = make_trace(
+        [
+            node("gemm", 0, 10),
+            node("nccl", 5, 10, "gpu:8", category=Category.COMMUNICATION),
+            node("copy", 18, 2, "gpu:9", category=Category.COPY),
+        ]
+    )
+    result = bottlenecks(run_of(trace), bins=2)
+    assert result.edges_ns.tolist() == [0, 10, 20]
+    assert result.parts["compute"].tolist() == [[10, 0]]
+    assert result.parts["communication"].tolist() == [[5, 5]]
+    assert result.parts["exposed_comm"].tolist() == [[0, 5]]
+    assert result.parts["exposed_memory"].tolist() == [[0, 2]]
+    assert result.parts["idle"].tolist() == [[0, 3]]
+    assert result.metric("score").tolist() == [[0.0, 1.0]]
+    assert [result.names[at] for at in result.top_name[0]] == ["gemm", "nccl"]
+    assert result.cause(0, 1) == "exposed_comm"
+    (worst,) = worst_cells(result)
+    assert (worst.bin, worst.lost_ns, worst.start_ns, worst.end_ns) == (1, 10, 10, 20)
+
+
+def test_lanes_and_ranks_as_rows():
+    first = make_trace([node("a", 0, 4), node("b", 0, 4, "gpu:8")], rank=0)
+    second = make_trace([node("a", 0, 8)], rank=1)
+    run = run_of(first, second)
+    assert bottlenecks(run, bins=4).rows == ("rank 0", "rank 1")
+    lanes = bottlenecks(run, rows="lanes", bins=4)
+    assert lanes.rows == ("0 · gpu:7", "0 · gpu:8", "1 · gpu:7")
+    assert bottlenecks(run, Scope(ranks=frozenset({1})), bins=4).rows == ("rank 1",)
+
+
+def test_host_only_traces_are_judged_by_threads():
+    result = bottlenecks(run_of(make_trace([node("op", 0, 5, "cpu:1"), node("op", 8, 2, "cpu:1")])), bins=2)
+    assert result.on_host == (True,)
+    assert result.parts["idle"].tolist() == [[0, 3]]
+
+
+def test_empty_runs_and_bad_arguments():
+    empty = bottlenecks(run_of(make_trace([])), bins=3)
+    assert empty.shape == (1, 3)
+    assert worst_cells(empty)[0].cause == "idle"
+    with pytest.raises(ValueError, match="bins"):
+        bottlenecks(run_of(make_trace([])), bins=0)
+
+
+WORK = st.lists(
+    st.tuples(
+        st.integers(0, 50),
+        st.integers(0, 12),
+        st.sampled_from([0, 1, Category.COMMUNICATION, Category.COPY]),
+        st.integers(0, 2),
+    ),
+    max_size=14,
+)
+
+
+@given(WORK, st.integers(1, 9))
+def test_parts_sum_to_the_bin(work, bins):
+    trace = make_trace(
+        [node(f"k{at}", start, dur, f"gpu:{lane}", category=kind) for at, (start, dur, kind, lane) in enumerate(work)]
+    )
+    result = bottlenecks(run_of(trace), bins=bins)
+    width = np.diff(result.edges_ns)
+    parts = result.parts
+    assert (parts["busy"] + parts["idle"] == width).all()
+    assert (parts["compute"] + parts["exposed_comm"] + parts["exposed_memory"] == parts["busy"]).all()
+    assert all((part >= 0).all() for part in parts.values())
+    assert (parts["communication"] >= parts["exposed_comm"]).all()
+    for bin_ in range(bins):
+        low, high = int(result.edges_ns[bin_]), int(result.edges_ns[bin_ + 1])
+        inside = [max(0, min(start + dur, high) - max(start, low)) for start, dur, _, _ in work]
+        top = int(result.top_row[0, bin_])
+        assert (top < 0) == (max(inside, default=0) == 0)
+        assert top < 0 or inside[top] == max(inside)
