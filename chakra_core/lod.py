@@ -290,8 +290,8 @@ def _resolution(
     return least, bin_ns, count(least, bin_ns)
 
 
-def find(layout: Layout, trace: Trace, text: str, *, limit: int = 5000) -> Hits:
-    """Timed nodes whose name contains ``text`` (case ignored), by start time."""
+def find(layout: Layout, trace: Trace, text: str, *, limit: int | None = None) -> Hits:
+    """Timed nodes whose name contains ``text`` (case ignored), by start time; at most ``limit`` of them."""
     wanted = text.casefold()
     match = np.fromiter((wanted in name.casefold() for name in trace.names), np.bool_, len(trace.names))
     if not match.any():
@@ -301,12 +301,24 @@ def find(layout: Layout, trace: Trace, text: str, *, limit: int = 5000) -> Hits:
     return Hits(layout.node[events[order[:limit]]].astype(np.int64), len(events))
 
 
-def busy(layout: Layout, rows: Sequence[int], t0: int, t1: int, bins: int) -> I64:
-    """Time (ns) covered per bin by the events of the rows together: the overview strip. Bins start at ``t0``."""
+def busy(layout: Layout, rows: Sequence[int], t0: int, t1: int, bins: int, group: Sequence[int]) -> I64:
+    """Time (ns) the events of the rows take per bin and group: the overview strip.
+
+    Args:
+        layout: of one trace.
+        rows: which rows of it.
+        t0: start of the first bin, absolute ns.
+        t1: end of the last.
+        bins: how many.
+        group: for each of 16 category codes the group it counts in; -1 for none.
+
+    Returns:
+        int64 of shape (bins, highest group + 1).
+    """
     bin_ns = max(-((t0 - t1) // bins), 1)
-    total = np.zeros(bins, np.int64)
+    groups = np.asarray(group, np.int64)
+    total = np.zeros((bins, int(groups.max()) + 1), np.int64)
     for row in rows:
-        kernels.busy_bins(
-            layout.start, layout.dur, int(layout.row_ptr[row]), int(layout.row_ptr[row + 1]), t0, bin_ns, total
-        )
+        begin, stop = int(layout.row_ptr[row]), int(layout.row_ptr[row + 1])
+        kernels.busy_bins(layout.start, layout.dur, layout.category, begin, stop, t0, bin_ns, groups, total)
     return total

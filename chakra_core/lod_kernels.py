@@ -293,11 +293,19 @@ def fill_rectangles(
 
 
 @numba.njit(cache=True, nogil=True)
-def busy_bins(start: Array, dur: Array, begin: int, stop: int, t0: int, bin_ns: int, busy: Array) -> None:
-    """Add the time of events [begin, stop) to ``busy`` (int64 ns per bin of ``bin_ns`` from ``t0`` on)."""
+def busy_bins(
+    start: Array, dur: Array, category: Array, begin: int, stop: int, t0: int, bin_ns: int, group: Array, busy: Array
+) -> None:
+    """Add the time of events [begin, stop) to ``busy`` (int64 ns, bins of ``bin_ns`` from ``t0`` on x groups).
+
+    ``group`` maps a category to a column of ``busy``; -1 leaves it out.
+    """
     for i in range(begin, stop):
+        column = group[category[i] % CATEGORIES]
+        if column < 0:
+            continue
         s, e = start[i] - t0, start[i] + dur[i] - t0
         k = max(s // bin_ns, 0)
         while k < len(busy) and k * bin_ns < e:
-            busy[k] += min(e, (k + 1) * bin_ns) - max(s, k * bin_ns)
+            busy[k, column] += min(e, (k + 1) * bin_ns) - max(s, k * bin_ns)
             k += 1

@@ -96,8 +96,10 @@ def test_short_events_are_summed_per_pixel():
 
 
 def test_overview_counts_covered_time():
-    layout = build(make_trace([node("a", 5, 10), node("b", 20, 5), node("t", 0, 30, "thread")]))
-    assert busy(layout, [1], 0, 30, 3).tolist() == [5, 5, 5]
+    trace = make_trace([node("a", 5, 10), node("b", 20, 5, category=Category.COPY), node("t", 0, 30, "thread")])
+    group = [-1] * 16
+    group[Category.GEMM], group[Category.COPY] = 0, 1
+    assert busy(build(trace), [0, 1], 0, 30, 3, group).tolist() == [[5, 0], [5, 0], [0, 5]]
 
 
 def test_requests_that_make_no_sense_are_refused():
@@ -124,9 +126,7 @@ def test_empty_trace_has_no_rows():
     assert len(query([layout], [np.zeros(0, np.int64)], 0, 10, 10)) == 0
 
 
-spans = st.tuples(
-    st.integers(0, 400), st.integers(0, 60), st.sampled_from(["gpu:0", "gpu:1", "t"]), st.integers(0, 14)
-)
+spans = st.tuples(st.integers(0, 400), st.integers(0, 60), st.sampled_from(["gpu:0", "gpu:1", "t"]), st.integers(0, 14))
 
 
 @st.composite
@@ -156,7 +156,9 @@ def test_query_against_brute_force(scene):
     inside = [[at for at in events(layout, row) if touches(layout, at, t0, t1)] for row in rows]
     assert rects.events == sum(map(len, inside)) == int(rects.count.sum())
     node_of = dict(enumerate(layout.node.tolist()))
-    drawn = {(r, n) for r, n, c in zip(rects.row.tolist(), rects.node.tolist(), rects.count.tolist(), strict=True) if c == 1}
+    drawn = {
+        (r, n) for r, n, c in zip(rects.row.tolist(), rects.node.tolist(), rects.count.tolist(), strict=True) if c == 1
+    }
     for row in rows.tolist():
         wide = {node_of[at] for at in inside[row] if layout.dur[at] >= rects.exact_ns}
         assert {(row, n) for n in wide} <= drawn
