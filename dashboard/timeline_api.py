@@ -24,7 +24,7 @@ _PAGE = 200
 
 
 def register_routes(server: Flask, library: Library) -> None:
-    """Add ``/api/timeline/{layout,window,links,step,find}`` to a server."""
+    """Add ``/api/timeline/{layout,window,links,step,find,area}`` to a server."""
 
     def loaded() -> LoadedRun:
         return library.get(_text("run", 2_000))
@@ -34,7 +34,7 @@ def register_routes(server: Flask, library: Library) -> None:
 
     def window() -> dict[str, Any]:
         run = loaded()
-        t0, t1 = _integer("t0", -_MAX_TIME, _MAX_TIME), _integer("t1", -_MAX_TIME, _MAX_TIME)
+        t0, t1 = _range()
         rows = parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1])
         return data.window(run, t0, t1, _integer("width", 1, _MAX_WIDTH), rows)
 
@@ -42,11 +42,8 @@ def register_routes(server: Flask, library: Library) -> None:
         return data.links(loaded(), _integer("rank", 0, 2**31), _integer("row", 0, 2**31))
 
     def step() -> dict[str, Any]:
-        way = request.args.get("way")
-        if way not in ("next", "previous"):
-            raise ChakraError("way: must be next or previous")
         rank, row = _integer("rank", 0, 2**31), _integer("row", 0, 2**31)
-        return data.step(loaded(), rank, row, 1 if way == "next" else -1)
+        return data.step(loaded(), rank, row, _way())
 
     def find() -> dict[str, Any]:
         offset = _integer("offset", 0, 2**31) if "offset" in request.args else None
@@ -54,7 +51,12 @@ def register_routes(server: Flask, library: Library) -> None:
             loaded(), _text("q", _MAX_TEXT), near=_integer("near", -_MAX_TIME, _MAX_TIME, 0), offset=offset, limit=_PAGE
         )
 
-    for answer in (layout, window, links, step, find):
+    def area() -> dict[str, Any]:
+        run = loaded()
+        t0, t1 = _range()
+        return data.sums(run, t0, t1, parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1], 100_000))
+
+    for answer in (layout, window, links, step, find, area):
         path = f"/api/timeline/{answer.__name__}"
         server.add_url_rule(path, f"timeline-{answer.__name__}", _json(answer), methods=["GET"])
 
@@ -79,6 +81,20 @@ def _text(name: str, limit: int) -> str:
     return text
 
 
+def _way() -> int:
+    way = request.args.get("way")
+    if way not in ("next", "previous"):
+        raise ChakraError("way: must be next or previous")
+    return 1 if way == "next" else -1
+
+
+def _range() -> tuple[int, int]:
+    t0, t1 = _integer("t0", -_MAX_TIME, _MAX_TIME), _integer("t1", -_MAX_TIME, _MAX_TIME)
+    if t0 >= t1:
+        raise ChakraError("t1: must be after t0")
+    return t0, t1
+
+
 def _integer(name: str, low: int, high: int, default: int | None = None) -> int:
     text = request.args.get(name)
     if text is None and default is not None:
@@ -92,14 +108,14 @@ def _integer(name: str, low: int, high: int, default: int | None = None) -> int:
     return value
 
 
-def parse_rows(text: str, total: int) -> NDArray[np.int64]:
+def parse_rows(text: str, total: int, most: int = _MAX_ROWS) -> NDArray[np.int64]:
     """Row numbers from ranges such as ``0-3,7``, without doubles, in order.
 
     >>> parse_rows("0-2,5", 10).tolist()
     [0, 1, 2, 5]
 
     Raises:
-        ChakraError: no such ranges, rows beyond ``total``, or too many of them.
+        ChakraError: no such ranges, rows beyond ``total``, or more than ``most`` of them.
     """
     chosen: set[int] = set()
     for part in text.split(",") if text else ():
@@ -108,7 +124,7 @@ def parse_rows(text: str, total: int) -> NDArray[np.int64]:
         if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
             raise ChakraError("rows: must be ranges such as 0-3,7")
         low, high = int(ends[0]), int(ends[1])
-        if not low <= high < total or len(chosen) + high - low >= _MAX_ROWS:
-            raise ChakraError(f"rows: must be below {total}, at most {_MAX_ROWS} at once")
+        if not low <= high < total or len(chosen) + high - low >= most:
+            raise ChakraError(f"rows: must be below {total}, at most {most} at once")
         chosen.update(range(low, high + 1))
     return np.array(sorted(chosen), np.int64)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.analysis.area import area
 from chakra_core.errors import ChakraError
 from chakra_core.graph import reverse
 from chakra_core.lod import LaneRows, Layout, build, busy, find, query
@@ -21,7 +22,7 @@ from dashboard.library import LoadedRun
 from dashboard.theme import CATEGORY_COLOURS
 from dashboard.words import plain
 
-__all__ = ["Rows", "describe", "hits", "links", "rows_of", "step", "window"]
+__all__ = ["Rows", "describe", "hits", "links", "rows_of", "step", "sums", "window"]
 
 OVERVIEW_BINS = 600
 OVERVIEW_GROUPS = ("compute", "communication", "memory", "host")
@@ -255,3 +256,29 @@ def hits(loaded: LoadedRun, text: str, *, near: int, offset: int | None, limit: 
         "offset": begin,
         "hits": [rows.event(int(at), int(one)) for at, one in zip(which, node, strict=True)],
     }
+
+
+def sums(loaded: LoadedRun, t0: int, t1: int, wanted: NDArray[np.int64], *, limit: int = 1000) -> dict[str, Any]:
+    """What happens in a range on some rows, by rank and name: clipped to the range, most time first."""
+    rows = rows_of(loaded)
+    run = rows.run
+    found: list[dict[str, Any]] = []
+    for at, (part, (trace, layout)) in enumerate(zip(rows.split(wanted), _pairs(rows), strict=True)):
+        if not len(part):
+            continue
+        nodes = np.concatenate([layout.node[layout.row_ptr[row] : layout.row_ptr[row + 1]] for row in part.tolist()])
+        table = area(trace, nodes, t0 + run.origin_ns, t1 + run.origin_ns)
+        several = len(run.traces) > 1
+        for k in range(len(table.name)):
+            code, total, count = int(table.category[k]), int(table.total_ns[k]), int(table.count[k])
+            found.append(
+                {
+                    "name": plain(trace.names[int(table.name[k])], _NAME),
+                    "lane": Category(code).label + (f" \N{MIDDLE DOT} rank {run.ranks[at]}" if several else ""),
+                    "c": code, "count": count, "total": total, "mean": total // max(count, 1),
+                    "longest": int(table.longest_ns[k]), "rank": run.ranks[at], "node": int(table.longest[k]),
+                }
+            )  # fmt: skip
+    found.sort(key=lambda row: -row["total"])
+    events = sum(row["count"] for row in found)
+    return {"t0": t0, "t1": t1, "events": events, "names": len(found), "rows": found[:limit]}
