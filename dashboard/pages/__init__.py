@@ -8,12 +8,14 @@ from dashboard.pages.compare import PAGE as COMPARE
 from dashboard.pages.graph import PAGE as GRAPH
 from dashboard.pages.open import PAGE as OPEN
 from dashboard.pages.overview import PAGE as OVERVIEW
+from dashboard.pages.timeline import PAGE as TIMELINE
 
 __all__ = ["PAGES"]
 
 PAGES: tuple[Page, ...] = (
     OPEN,
     OVERVIEW,
+    TIMELINE,
     GRAPH,
     BOTTLENECKS,
     COMPARE,
