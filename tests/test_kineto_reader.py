@@ -588,14 +588,14 @@ def test_any_damage_gives_a_trace_or_a_clear_error(tmp_path_factory, junk, place
 # --- attributes on demand ----------------------------------------------------------------------------------------------
 
 
-def test_attributes_of_compressed_spilled_changed_and_pickled_files(tmp_path, monkeypatch):
+def test_attributes_of_compressed_changed_and_pickled_files(tmp_path, monkeypatch):
     events = {"traceEvents": [slice_("a", 1, 1, k=1), slice_("b", 2, 1, k=2)]}
     packed = read(tmp_path, events, "t.json.gz")
     assert packed.attributes(1)["k"] == 2
     assert pickle.loads(pickle.dumps(packed)).attributes(1)["k"] == 2  # noqa: S301 - our own bytes
-    monkeypatch.setattr(_kineto_text, "_KEEP_IN_MEMORY", 10)
-    spilled = read(tmp_path, events, "s.json.gz")
-    assert spilled.attributes(0)["k"] == 1
+    monkeypatch.setattr(_kineto_text, "_PACK", 50)
+    packed = read(tmp_path, events, "s.json.gz")
+    assert [packed.attributes(at)["k"] for at in (0, 1, 0)] == [1, 2, 1]
     plain = read(tmp_path, events)
     assert plain.attributes(1)["k"] == 2
     (tmp_path / "t.json").write_text("something else", encoding="utf-8")

@@ -18,6 +18,7 @@ READERS: tuple[str, ...] = (
     "chakra_core.readers.chakra_et",
     "chakra_core.readers.chakra_json",
     "chakra_core.readers.kineto",
+    "chakra_core.readers.pytorch_et",
     "chakra_core.readers.xplane",
     "chakra_core.readers.run_metadata",
     "chakra_core.readers.flexflow",

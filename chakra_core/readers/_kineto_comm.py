@@ -20,7 +20,16 @@ from chakra_core.readers._kineto_scan import Key
 from chakra_core.schema import Category, CommOp, Domain
 from chakra_core.trace import ProcessGroup
 
-__all__ = ["Communication", "dtype_bytes", "find_communication", "message_bytes", "shape_signature", "shapes_of"]
+__all__ = [
+    "Communication",
+    "Groups",
+    "dtype_bytes",
+    "find_communication",
+    "message_bytes",
+    "peer_in",
+    "shape_signature",
+    "shapes_of",
+]
 
 _DTYPES: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
@@ -38,8 +47,14 @@ _DTYPES: Mapping[str, tuple[str, int]] = MappingProxyType(
     }
 )  # fmt: skip
 _NOT_TENSORS = frozenset({"", "scalar", "scalarlist", "tensorlist", "genericlist", "optional", "none"})
-_PEER = re.compile(r"(?:send|recv)\s+\d+\s*(?:->|<-)\s*(\d+)")
+_PEER = re.compile(r"(?:send|recv)\s+\d+\s*(?:->|<-)\s*(\d{1,9})")
 _WALK = 64
+
+
+def peer_in(name: str) -> int:
+    """The other end that a name like ``nccl:send 0->1`` or ``recv 0<-1`` states; -1 where it states none."""
+    found = _PEER.search(name)
+    return int(found[1]) if found else -1
 
 
 def dtype_bytes(name: str) -> int:
@@ -144,7 +159,7 @@ def message_bytes(op: CommOp, received: int, sent: int, element: int) -> int:
     return count * element if count >= 0 and element > 0 else -1
 
 
-class _Groups:
+class Groups:
     """Process groups by name, in order of first mention."""
 
     def __init__(self, meta: Mapping[str, Any]) -> None:
@@ -174,7 +189,7 @@ class _Groups:
 
 def find_communication(raw: RawEvents, nodes: Nodes) -> Communication:
     """Describe every communication once: on its kernels, or on the host where nothing ran on a device."""
-    groups = _Groups(raw.meta)
+    groups = Groups(raw.meta)
     said = _recorded(raw, nodes, groups)
     kernels = np.flatnonzero(nodes.is_work & (nodes.category == Category.COMMUNICATION))
     n = len(nodes)
@@ -198,7 +213,7 @@ def _describe(found: Communication, row: int, what: _Said) -> None:
     found.peer[row], found.seq[row] = what.peer, what.seq
 
 
-def _recorded(raw: RawEvents, nodes: Nodes, groups: _Groups) -> dict[int, _Said]:
+def _recorded(raw: RawEvents, nodes: Nodes, groups: Groups) -> dict[int, _Said]:
     """What events with collective arguments say, by node row."""
     rows = node_of_event(raw, nodes)
     wanted = np.isin(raw.sparse[:, 1], (Key.COLLECTIVE, Key.IN_ELEMENTS))
@@ -215,7 +230,7 @@ def _recorded(raw: RawEvents, nodes: Nodes, groups: _Groups) -> dict[int, _Said]
     return said
 
 
-def _of_record(raw: RawEvents, entry: Mapping[int, int], groups: _Groups) -> _Said:
+def _of_record(raw: RawEvents, entry: Mapping[int, int], groups: Groups) -> _Said:
     def text(key: int) -> str:
         return raw.strings[entry[key]] if entry.get(key, -1) >= 0 else ""
 
@@ -227,11 +242,9 @@ def _of_record(raw: RawEvents, entry: Mapping[int, int], groups: _Groups) -> _Sa
     if Key.GROUP_NAME in entry and (text(Key.GROUP_NAME) or Key.GROUP_RANKS in entry):
         ranks = _json_list(text(Key.GROUP_RANKS))
         group = groups.add(text(Key.GROUP_NAME), ranks, text(Key.GROUP_DESCRIPTION), entry.get(Key.GROUP_SIZE, -1))
-    peer = (
-        entry.get(Key.TARGET_RANK if op is CommOp.SEND else Key.SOURCE_RANK, -1)
-        if op in (CommOp.SEND, CommOp.RECV)
-        else -1
-    )
+    peer = peer_in(text(Key.COLLECTIVE))
+    if peer < 0 and op in (CommOp.SEND, CommOp.RECV):
+        peer = entry.get(Key.TARGET_RANK if op is CommOp.SEND else Key.SOURCE_RANK, -1)
     return _Said(op, size, group, peer if abs(peer) < 2**31 else -1, entry.get(Key.SEQUENCE, -1))
 
 
@@ -251,8 +264,7 @@ def _annotations(raw: RawEvents, nodes: Nodes) -> dict[int, _Said]:
             size = _first_tensor_bytes(raw.strings[dims[event]], raw.strings[types[event]])
         if op in (CommOp.ALL_GATHER, CommOp.GATHER):
             size = -1  # the input is one rank's part, S is the whole
-        peer = _PEER.search(name)
-        found[row] = _Said(op, size, -1, int(peer[1]) if peer else -1, -1)
+        found[row] = _Said(op, size, -1, peer_in(name), -1)
     return found
 
 

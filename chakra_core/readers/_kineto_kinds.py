@@ -74,7 +74,8 @@ DERIVED_THREAD = re.compile(
 
 _RANK_PATTERNS = (
     re.compile(r"(?i)rank[-_ ]?(\d{1,6})(?:[-_ ]?of[-_ ]?(\d{1,6}))?(?!\d)"),
-    re.compile(r"(?i)(?:^|[._-])(?:worker|kineto|et)[-_]?(\d{1,6})(?=[._-]|$)"),
+    re.compile(r"(?i)(?:^|[._-])worker[-_]?(\d{1,6})(?=[._-]|$)"),
+    re.compile(r"(?i)(?:^|[._-])(?:kineto|et|host|eg)[-_]?(\d{1,6})(?=(?:_plus)?(?:\.|$))"),
 )
 
 

@@ -4,61 +4,50 @@ from __future__ import annotations
 
 import json
 import lzma
-import tempfile
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, cast
 
-from chakra_core.readers.base import Source
-
 __all__ = ["EventText", "decode_text", "loads_tolerant", "read_blocks"]
 
-_KEEP_IN_MEMORY = 64 * 1024 * 1024
 BLOCK = 64 * 1024
+_PACK = 1024 * 1024
+_PACK_LEVEL = -1
 _STREAM_ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error, ValueError)
 
 
 class EventText:
     """The file's decompressed bytes by range, for decoding single events on demand.
 
-    A plain file is opened again when asked; a compressed one is kept in memory while small, else in an unlinked
-    temporary file.
+    A plain file is opened again when asked. The content of a compressed one is kept in memory as blocks packed with
+    a fast compressor (about a tenth of the text), so that any event is one block away.
     """
 
     def __init__(self, path: Path, *, compressed: bool) -> None:
         self._path = path
-        self._parts: list[bytes] = []
-        self._data: bytes | None = None
-        self._spill: IO[bytes] | None = None
-        self._size = 0
         self._compressed = compressed
         self._stamp = (path.stat().st_size, path.stat().st_mtime_ns)
+        self._packed: list[bytes] = []
+        self._pending = bytearray()
+        self._last: tuple[int, bytes] = (-1, b"")
 
     def add(self, data: bytes) -> None:
         """Append the next bytes of a compressed file."""
         if not self._compressed:
             return
-        if self._spill is None and self._size + len(data) > _KEEP_IN_MEMORY:
-            self._spill = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the trace does
-            self._spill.writelines(self._parts)
-            self._parts = []
-        if self._spill is not None:
-            self._spill.write(data)
-        else:
-            self._parts.append(data)
-        self._size += len(data)
+        self._pending += data
+        while len(self._pending) >= _PACK:
+            self._packed.append(_pack(bytes(self._pending[:_PACK])))
+            del self._pending[:_PACK]
 
     def read(self, offset: int, length: int) -> bytes:
         """The bytes of one range; empty where a plain file has been changed or removed since it was read."""
-        if self._spill is not None:
-            self._spill.seek(offset)
-            return self._spill.read(length)
         if self._compressed:
-            if self._data is None:
-                self._data, self._parts = b"".join(self._parts), []
-            return self._data[offset : offset + length]
+            blocks = range(offset // _PACK, (offset + length - 1) // _PACK + 1)
+            start = offset - blocks.start * _PACK
+            return b"".join(map(self._block, blocks))[start : start + length]
         try:
             with self._path.open("rb") as file:
                 stat = self._path.stat()
@@ -69,21 +58,25 @@ class EventText:
         except OSError:
             return b""
 
-    def __del__(self) -> None:
-        if getattr(self, "_spill", None) is not None and self._spill is not None:
-            self._spill.close()
+    def _block(self, at: int) -> bytes:
+        if at >= len(self._packed):
+            return bytes(self._pending)
+        last = self._last
+        if last[0] != at:
+            last = self._last = (at, _unpack(self._packed[at]))
+        return last[1]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen_text, (self._path, self._compressed)
+
+def _pack(data: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=_PACK_LEVEL).compress(data)
 
 
-def _reopen_text(path: Path, compressed: bool) -> EventText:
-    text = EventText(path, compressed=compressed)
-    if compressed:
-        with Source(path).open() as stream:
-            for data in read_blocks(stream, []):
-                text.add(data)
-    return text
+def _unpack(data: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompress(data)
 
 
 def decode_text(data: bytes) -> str:
