@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chakra_core.readers._kineto_comm import Communication
 from chakra_core.readers._kineto_link import Links
-from chakra_core.readers._kineto_nodes import Nodes, phase_is, track_of
+from chakra_core.readers._kineto_nodes import Nodes, phase_is
 from chakra_core.readers._kineto_raw import RawEvents
 from chakra_core.schema import Category, CommOp, Domain, Severity
 from chakra_core.trace import HealthFinding, TraceMeta
@@ -72,18 +72,18 @@ def _of_file(raw: RawEvents, nodes: Nodes, meta: TraceMeta) -> list[HealthFindin
         _finding("samples-ignored", Severity.INFO, samples, f"{samples:,} sample events (P) are not shown.",
                  "Nothing needs doing."),
         _finding(
-            "duplicate-events", Severity.INFO, _duplicates(raw, nodes),
+            "duplicate-events", Severity.INFO, _duplicates(nodes),
             "Events alike in name, thread, start and duration to another; all were kept.",
             "In files with whole microseconds these are mostly distinct short operations, not copies.",
         ),
     ]  # fmt: skip
 
 
-def _duplicates(raw: RawEvents, nodes: Nodes) -> NDArray[np.int64]:
+def _duplicates(nodes: Nodes) -> NDArray[np.int64]:
     """Rows that repeat an earlier one in name, thread, start and duration."""
     if not len(nodes):
         return np.zeros(0, np.int64)
-    track = track_of(raw, nodes.event)
+    track = nodes.track
     order = np.lexsort((nodes.dur, nodes.name, track, nodes.start))
     same = np.ones(len(order) - 1, np.bool_)
     for column in (nodes.start, track, nodes.name, nodes.dur):

@@ -19,7 +19,7 @@ from chakra_core.readers._kineto_raw import RawEvents
 from chakra_core.readers._kineto_scan import MISSING, Key
 from chakra_core.schema import NO_TIME, Category, Domain, EdgeKind
 
-__all__ = ["Links", "link_nodes", "sparse_of"]
+__all__ = ["Links", "link_nodes", "lookup", "node_of_event", "sparse_of"]
 
 I64 = NDArray[np.int64]
 

@@ -167,7 +167,7 @@ def _number_values(values: Any, keys: Any, codes: Any, firsts: Any, inverse: Any
     count = 0
     last_value, last_code = np.int64(0), np.int64(-1)
     for row in range(len(values)):
-        value = values[row]
+        value = np.int64(values[row])
         if last_code >= 0 and value == last_value:
             inverse[row] = last_code
             continue
@@ -187,9 +187,9 @@ def _number_values(values: Any, keys: Any, codes: Any, firsts: Any, inverse: Any
     return count
 
 
-def first_of_each(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def first_of_each(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Distinct values in order of appearance: ``(row of the first of each, which of them each row has)``."""
-    inverse = np.empty(len(values), np.int64)
+    inverse = np.empty(len(values), np.int32)
     size = 1 << 12
     while True:
         firsts = np.empty(size, np.int64)

@@ -25,10 +25,12 @@ _PARENT_RANK = {Category.ANNOTATION: 0, Category.PYTHON: 1, Category.HOST_OP: 2,
 
 @dataclass
 class Nodes:
-    """The nodes, in file order, as arrays of equal length; ``event`` is the row in the raw events."""
+    """The nodes, in file order, as arrays of equal length.
 
-    event: NDArray[np.int64]
-    closing: NDArray[np.int64]
+    ``event`` is the row in the raw events, ``closing`` that of the event that ends a node, where there is one.
+    """
+
+    event: NDArray[np.int32]
     start: NDArray[np.int64]
     dur: NDArray[np.int64]
     name: NDArray[np.int32]
@@ -43,6 +45,7 @@ class Nodes:
     correlation: NDArray[np.int64]
     lanes: tuple[Lane, ...] = ()
     lane_of_track: dict[int, int] = field(default_factory=dict)
+    closing: dict[int, int] = field(default_factory=dict)
     parent: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     order: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     problems: dict[str, NDArray[np.int64] | int] = field(default_factory=dict)
@@ -70,7 +73,7 @@ def phase_is(raw: RawEvents, letters: str) -> NDArray[np.bool_]:
     return found
 
 
-def track_of(raw: RawEvents, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def track_of(raw: RawEvents, rows: NDArray[Any]) -> NDArray[np.int64]:
     """One number per (pid, tid) of these events."""
     width = len(raw.strings) + 1
     track: NDArray[np.int64] = (raw.fields["pid"][rows].astype(np.int64) + 1) * width + raw.fields["tid"][rows] + 1
@@ -82,7 +85,10 @@ def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
     problems: dict[str, NDArray[np.int64] | int] = {}
     event, closing, is_async = _slices(raw, problems)
     start, dur = _times(raw, event, closing, base_ns, problems)
-    nodes = _kinds(raw, event, closing, is_async)
+    nodes = _kinds(raw, event, is_async)
+    paired = np.flatnonzero(closing >= 0)
+    nodes.closing = dict(zip(paired.tolist(), closing[paired].tolist(), strict=True))
+    del closing
     nodes.start, nodes.dur = start, dur
     nodes.problems = problems
     _lanes(raw, nodes)
@@ -90,7 +96,7 @@ def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
     return nodes
 
 
-def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
     """Event rows that become nodes, the row that ends each (-1: it is complete), and which are asynchronous."""
     complete = np.flatnonzero(phase_is(raw, "X"))
     begins, ends, unmatched = _pairs(raw, "B", "E", track_of(raw, np.arange(len(raw))))
@@ -100,7 +106,7 @@ def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int64]
     closing = np.concatenate([np.full(len(complete), -1, np.int64), ends, stops])
     is_async = np.concatenate([np.zeros(len(complete) + len(begins), np.bool_), np.ones(len(starts), np.bool_)])
     order = np.argsort(event, kind="stable")
-    return event[order], closing[order], is_async[order]
+    return event[order].astype(np.int32), closing[order], is_async[order]
 
 
 def _pairs(
@@ -123,7 +129,7 @@ def _async_keys(raw: RawEvents) -> NDArray[np.int64]:
 
 
 def _times(
-    raw: RawEvents, event: NDArray[np.int64], closing: NDArray[np.int64], base_ns: int, problems: dict[str, Any]
+    raw: RawEvents, event: NDArray[np.int32], closing: NDArray[np.int64], base_ns: int, problems: dict[str, Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Absolute start and duration; slices that nothing ends run to the last time in the file."""
     stamp = raw.fields["ts"]
@@ -148,7 +154,7 @@ def _times(
     return np.where(timed, start + base_ns, NO_TIME), dur
 
 
-def _kinds(raw: RawEvents, event: NDArray[np.int64], closing: NDArray[np.int64], is_async: NDArray[np.bool_]) -> Nodes:
+def _kinds(raw: RawEvents, event: NDArray[np.int32], is_async: NDArray[np.bool_]) -> Nodes:
     """Nodes with their kind, not yet with their times."""
     cat = raw.fields["cat"][event]
     kinds = [KINDS.get(text.lower(), HOST_DEFAULT) for text in raw.strings] + [HOST_DEFAULT]
@@ -158,7 +164,7 @@ def _kinds(raw: RawEvents, event: NDArray[np.int64], closing: NDArray[np.int64],
     for code in used.tolist():
         domain[code], category[code], named[code], sync[code] = kinds[code]
     nodes = Nodes(
-        event=event, closing=closing, start=event, dur=event, name=raw.fields["name"][event], domain=domain[cat],
+        event=event, start=raw.fields["ts"], dur=raw.fields["ts"], name=raw.fields["name"][event], domain=domain[cat],
         category=category[cat], lane=np.full(len(event), -1, np.int32), track=track_of(raw, event),
         is_sync=sync[cat], is_async=is_async, stream=raw.fields["stream"][event], device=raw.fields["device"][event],
         correlation=raw.fields["correlation"][event],
@@ -231,15 +237,8 @@ def _lanes(raw: RawEvents, nodes: Nodes) -> None:
     pid, tid = raw.fields["pid"][nodes.event], raw.fields["tid"][nodes.event]
     _devices_by_process(raw, nodes, titles, pid, tid)
     _fill_streams(raw, nodes, pid, tid)
-    on_device = (nodes.domain == Domain.DEVICE) | nodes.is_sync
-    group = np.where(on_device, np.where(nodes.is_work, 1, np.where(nodes.is_sync, 3, 2)), 0)
-    group = np.where(nodes.is_async, 4, group)
-    first = np.where(on_device, nodes.device, pid)
-    second = np.where(on_device, nodes.stream, np.where(nodes.is_async, raw.fields["name"][nodes.event], tid))
-    one, firsts = _codes(first)
-    two, seconds = _codes(second)
-    mixed = (group * len(firsts) + one) * len(seconds) + two
-    index, inverse = _first_of_each(mixed)
+    group, first, second = _lane_keys(raw, nodes, pid, tid)
+    index, inverse = _number_lanes(group, first, second)
     lanes: list[tuple[tuple[Any, ...], Lane]] = []
     for row in index.tolist():
         which = (int(group[row]), int(first[row]), int(second[row]))
@@ -250,20 +249,40 @@ def _lanes(raw: RawEvents, nodes: Nodes) -> None:
     nodes.lane = position[inverse] if lanes else nodes.lane
     nodes.lanes = tuple(lanes[at][1] for at in order)
     host = np.flatnonzero(group == 0)
-    where, _ = _first_of_each(nodes.track[host])
+    where, _ = nest.first_of_each(nodes.track[host])
     rows = host[where]
     nodes.lane_of_track = dict(zip(nodes.track[rows].tolist(), nodes.lane[rows].tolist(), strict=True))
 
 
-def _codes(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Dense codes of the values (int64) and the values they stand for."""
-    index, inverse = _first_of_each(values)
-    return inverse, values[index]
+def _lane_keys(
+    raw: RawEvents, nodes: Nodes, pid: NDArray[np.int32], tid: NDArray[np.int32]
+) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int32]]:
+    """What tells lanes apart: sort (0 thread, 1 stream, 2 annotations, 3 waits, 4 asynchronous) and two numbers."""
+    on_device = (nodes.domain == Domain.DEVICE) | nodes.is_sync
+    group = np.zeros(len(nodes), np.int8)
+    group[on_device] = 2
+    group[nodes.is_work] = 1
+    group[nodes.is_sync] = 3
+    group[nodes.is_async] = 4
+    first = np.where(on_device, nodes.device, pid)
+    second = np.where(on_device, nodes.stream, tid)
+    named = nodes.is_async & ~on_device
+    second[named] = raw.fields["name"][nodes.event[named]]
+    return group, first, second
 
 
-def _first_of_each(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First row of each distinct value, and for each row which of them it has (few distinct values expected)."""
-    return nest.first_of_each(values.astype(np.int64))
+def _number_lanes(
+    group: NDArray[np.int8], first: NDArray[np.int32], second: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """First row of each lane, and for each row which lane it is on."""
+    firsts, one = nest.first_of_each(first)
+    seconds, two = nest.first_of_each(second)
+    mixed = group.astype(np.int64)
+    mixed *= len(firsts)
+    mixed += one
+    mixed *= len(seconds)
+    mixed += two
+    return nest.first_of_each(mixed)
 
 
 def _devices_by_process(raw: RawEvents, nodes: Nodes, titles: _Titles, pid: NDArray[Any], tid: NDArray[Any]) -> None:

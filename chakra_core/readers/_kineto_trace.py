@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chakra_core.readers._kineto_comm import Communication, find_communication, shapes_of
 from chakra_core.readers._kineto_health import find_health
 from chakra_core.readers._kineto_kinds import KINDS, KINETO_META, rank_in_name
-from chakra_core.readers._kineto_link import link_nodes, node_of_event, sparse_of
+from chakra_core.readers._kineto_link import link_nodes, lookup, node_of_event, sparse_of
 from chakra_core.readers._kineto_nodes import Nodes, build_nodes, phase_is, track_of
 from chakra_core.readers._kineto_raw import RawEvents
 from chakra_core.readers._kineto_scan import MISSING, Key
@@ -38,18 +38,21 @@ def assemble(source: Source, raw: RawEvents) -> Trace:
     instants = np.flatnonzero(phase_is(raw, "iICRn") & (raw.fields["ts"] != MISSING))
     names, code = _names(raw, nodes, instants)
     meta = _meta(source, raw, comm.groups)
-    columns = _columns(raw, nodes, comm, code[nodes.name], shape)
+    markers = _markers(raw, nodes, instants, code, base)
+    attributes = _attributes(raw, nodes)
+    raw.fields.clear()  # from here on the nodes say it all; this lowers the memory that a large trace needs
+    health = find_health(raw, nodes, links, comm, meta)
     edges = Edges.from_pairs(len(nodes), links.sources, links.targets, links.kinds)
     return Trace(
-        columns=columns,
+        columns=_columns(raw, nodes, comm, code[nodes.name], shape),
         names=names,
         lanes=nodes.lanes,
         edges=edges,
         meta=meta,
         shapes=shapes,
-        health=find_health(raw, nodes, links, comm, meta),
-        markers=_markers(raw, nodes, instants, code, base),
-        attributes_of=_attributes(raw, nodes),
+        health=health,
+        markers=markers,
+        attributes_of=attributes,
     )
 
 
@@ -112,9 +115,9 @@ def _markers(
 ) -> Markers | None:
     if not len(instants):
         return None
-    values = np.full(len(raw), np.nan)
     events, numbers = sparse_of(raw, Key.NUMBER)
-    values[events] = numbers * _SCALE
+    at = lookup(events, np.arange(len(events)), instants)
+    values = np.where(at >= 0, numbers[at] * _SCALE, np.nan) if len(events) else np.full(len(instants), np.nan)
     tracks = track_of(raw, instants)
     known, inverse = np.unique(tracks, return_inverse=True)
     lanes = np.array([nodes.lane_of_track.get(track, -1) for track in known.tolist()], np.int32)
@@ -122,19 +125,15 @@ def _markers(
         ts_ns=raw.fields["ts"][instants] + base,
         name=code[raw.fields["name"][instants]],
         lane=lanes[inverse],
-        value=values[instants],
+        value=values,
     )
 
 
 def _attributes(raw: RawEvents, nodes: Nodes) -> EventAttributes:
-    spans = np.stack([raw.fields["offset"][nodes.event], raw.fields["length"][nodes.event].astype(np.int64)])
-    closing = {
-        row: (int(raw.fields["offset"][event]), int(raw.fields["length"][event]))
-        for row, event in zip(
-            np.flatnonzero(nodes.closing >= 0).tolist(), nodes.closing[nodes.closing >= 0].tolist(), strict=True
-        )
-    }
-    return EventAttributes(raw, spans, closing)
+    spans = raw.fields["offset"][nodes.event], raw.fields["length"][nodes.event]
+    offsets, lengths = raw.fields["offset"], raw.fields["length"]
+    closing = {row: (int(offsets[event]), int(lengths[event])) for row, event in nodes.closing.items()}
+    return EventAttributes(raw.text, spans, closing)
 
 
 def _meta(source: Source, raw: RawEvents, groups: tuple[ProcessGroup, ...]) -> TraceMeta:

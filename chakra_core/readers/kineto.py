@@ -10,7 +10,7 @@ from chakra_core.readers.base import Source
 from chakra_core.trace import Trace
 
 if TYPE_CHECKING:
-    from chakra_core.readers._kineto_raw import RawEvents
+    from chakra_core.readers._kineto_text import EventText
 
 __all__ = ["READER", "KinetoReader"]
 
@@ -53,11 +53,12 @@ class KinetoReader:
 class EventAttributes:
     """Decodes an event from its bytes when asked: its fields, then its arguments."""
 
-    def __init__(self, raw: RawEvents, spans: Any, closing: Mapping[int, tuple[int, int]]) -> None:
-        self._text, self._spans, self._closing = raw.text, spans, closing
+    def __init__(self, text: EventText, spans: tuple[Any, Any], closing: Mapping[int, tuple[int, int]]) -> None:
+        self._text, self._closing = text, closing
+        self._offsets, self._lengths = spans
 
     def __call__(self, row: int) -> dict[str, Any]:
-        found = self._decode(*(int(part) for part in self._spans[:, row]))
+        found = self._decode(int(self._offsets[row]), int(self._lengths[row]))
         if row in self._closing:
             for key, value in self._decode(*self._closing[row]).items():
                 found.setdefault(key, value)

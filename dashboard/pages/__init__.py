@@ -5,14 +5,18 @@ from __future__ import annotations
 from dashboard.page import Page
 from dashboard.pages.bottlenecks import PAGE as BOTTLENECKS
 from dashboard.pages.compare import PAGE as COMPARE
+from dashboard.pages.graph import PAGE as GRAPH
 from dashboard.pages.open import PAGE as OPEN
 from dashboard.pages.overview import PAGE as OVERVIEW
+from dashboard.pages.timeline import PAGE as TIMELINE
 
 __all__ = ["PAGES"]
 
 PAGES: tuple[Page, ...] = (
     OPEN,
     OVERVIEW,
+    TIMELINE,
+    GRAPH,
     BOTTLENECKS,
     COMPARE,
 )

@@ -221,7 +221,7 @@ def operator_grid(result: Comparison, grid_id: str, other: int) -> AgGrid:
             "theme": {"function": _GRID_THEME},
         },
         className="ck-grid",
-        style={"height": "420px", "width": "100%"},
+        style={"height": f"{88 + 30 * min(max(len(result.operators), 2), 11)}px", "width": "100%"},
     )
 
 
@@ -232,7 +232,7 @@ def _columns(result: Comparison, other: int) -> list[dict[str, Any]]:
         "width": 112,
         "suppressHeaderFilterButton": True,
     }
-    unit = "(µs)" if all(run.on_device for run in result.runs) else "self (µs)"
+    units = ["(µs)" if run.on_device else "self (µs)" for run in result.runs]
     order = range(len(result.runs))
     others = sorted((at for at in order if at != result.baseline), key=lambda at: (at != other, at))
     filtered = {"filter": "agTextColumnFilter", "floatingFilter": True, "suppressHeaderFilterButton": True}
@@ -243,7 +243,7 @@ def _columns(result: Comparison, other: int) -> list[dict[str, Any]]:
         {"field": "how", "headerName": "Matched by", "width": 170, **filtered},
         *({"field": f"calls{at}", "headerName": f"{letter(at)} calls", **number, "width": 88} for at in order),
         *(
-            {"field": f"ns{at}", "headerName": f"{letter(at)} {unit}", **number, "valueFormatter": _TIME}
+            {"field": f"ns{at}", "headerName": f"{letter(at)} {units[at]}", **number, "valueFormatter": _TIME}
             for at in order
         ),
         *(column for at in others for column in _change_columns(at, number, others, sort=at == other)),

@@ -1,0 +1,32 @@
+// The graph page: double taps (dash-cytoscape has no event for them) and the Fit button.
+(function () {
+  "use strict";
+  // dash-cytoscape always passes a wheel sensitivity (its default, 1), and cytoscape warns whenever one is passed.
+  const warn = console.warn.bind(console);
+  console.warn = (...parts) => {
+    if (!String(parts[0]).startsWith("You have set a custom wheel sensitivity")) warn(...parts);
+  };
+
+  function instance() {
+    const box = document.getElementById("graph-cy");
+    return box && box._cyreg ? box._cyreg.cy : null;
+  }
+  function attach() {
+    const cy = instance();
+    if (!cy) { window.setTimeout(attach, 60); return; }
+    if (cy.scratch("ck")) return;
+    cy.scratch("ck", true);
+    cy.on("dbltap", "node", (event) => {
+      const data = event.target.data();
+      window.dash_clientside.set_props("graph-dbl", { data: { key: data.key, row: data.row, group: data.group, at: Date.now() } });
+    });
+    window.ckCy = cy;
+  }
+  window.dash_clientside = Object.assign({}, window.dash_clientside, {
+    ckGraph: {
+      follow(selection) { return selection; },
+      attach() { attach(); return "ck-cy"; },
+      fit() { const cy = instance(); if (cy) cy.fit(undefined, 24); return "Show everything"; },
+    },
+  });
+})();

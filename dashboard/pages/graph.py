@@ -1,0 +1,402 @@
+"""Graph: dependencies as a picture that starts small: groups to open, a neighbourhood, the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dash_cytoscape as cyto
+import numpy as np
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.development.base_component import Component
+
+from chakra_core.analysis.critical_path import DependencyPath, dependency_path
+from chakra_core.graph_view import GraphView, chain_view, group_view, neighbourhood_view, path_view
+from chakra_core.grouping import Grouping, build_grouping
+from chakra_core.schema import NO_TIME
+from chakra_core.trace import Trace
+from dashboard.figures.graph import COLOURINGS, elements, legend, stylesheet
+from dashboard.library import Library, LoadedRun
+from dashboard.page import Context, Page
+from dashboard.state import Ids, Selection
+from dashboard.words import plain
+
+__all__ = ["PAGE"]
+
+_MODES = {"groups": "Groups", "near": "Neighbourhood", "critical": "Critical path", "path": "Path between two"}
+_MAX_OPEN = 200
+_MATCHES = 50
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What the page shows, as the URL says it (all in the params store)."""
+
+    mode: str
+    at: int
+    rank: int
+    hops: int
+    colour: str
+    opened: tuple[int, ...] | None
+    pinned: int
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], runs: tuple[LoadedRun, ...]) -> _Choice:
+        """From the params store; nonsense becomes the default."""
+
+        def number(name: str, default: int) -> int:
+            text = str(params.get(name, ""))
+            return int(text) if text.isdigit() and len(text) < 12 else default
+
+        at = min(number("show", 0), len(runs) - 1)
+        ranks = runs[at].run.ranks
+        rank = number("rank", ranks[0])
+        text = params.get("open")
+        opened = (
+            None if text is None else tuple(int(part) for part in str(text).split(".")[:_MAX_OPEN] if part.isdigit())
+        )
+        mode, colour = str(params.get("mode", "groups")), str(params.get("colour", "category"))
+        return cls(
+            mode if mode in _MODES else "groups",
+            at,
+            rank if rank in ranks else ranks[0],
+            min(max(number("hops", 2), 1), 6),
+            colour if colour in COLOURINGS else "category",
+            opened,
+            number("from", -1),
+        )
+
+
+def _grouping(loaded: LoadedRun, rank: int) -> Grouping:
+    return loaded.result(("grouping", rank), lambda run: build_grouping(run.by_rank(rank)))
+
+
+def _path(loaded: LoadedRun, rank: int) -> DependencyPath:
+    return loaded.result(("dependency-path", rank), lambda run: dependency_path(run.by_rank(rank)))
+
+
+def _opened(loaded: LoadedRun, choice: _Choice) -> tuple[int, ...]:
+    if choice.opened is not None:
+        return choice.opened
+    trace = loaded.run.by_rank(choice.rank)
+    grouping = _grouping(loaded, choice.rank)
+    weight = trace.columns.dur_ns if len(trace.device_rows) == len(trace) else np.ones(len(trace), np.int64)
+    return tuple(grouping.default_expanded(weight))
+
+
+def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]:
+    """The picture, and a hint where the mode needs something first."""
+    trace, grouping, path = loaded.run.by_rank(choice.rank), _grouping(loaded, choice.rank), _path(loaded, choice.rank)
+    slack = path.slack_ns
+    if choice.mode == "critical" and len(path.rows):
+        return chain_view(trace, grouping, path.rows, slack_ns=slack), ""
+    if choice.mode == "near" and row >= 0:
+        return neighbourhood_view(trace, grouping, row, choice.hops, slack_ns=slack), ""
+    if choice.mode == "path" and row >= 0 and 0 <= choice.pinned < len(trace):
+        return path_view(trace, grouping, choice.pinned, row, slack_ns=slack), ""
+    hints = {
+        "near": "Select a node (tap it, or search) to see its neighbourhood; until then the groups are shown.",
+        "path": "Tap or find the first node, press “Start here”, then select the second; until then the groups are shown.",
+        "critical": "No node has a duration, so there is no critical path; the groups are shown.",
+    }
+    return group_view(trace, grouping, _opened(loaded, choice), slack_ns=slack), hints.get(choice.mode, "")
+
+
+def layout(context: Context) -> Component:
+    """The page."""
+    choice = _Choice.of(context.state.params, context.runs)
+    selection = context.state.selection
+    follows = selection is not None and "rank" not in context.state.params and selection.run < len(context.runs)
+    if selection is not None and follows and selection.rank in context.runs[selection.run].run.ranks:
+        choice = replace(choice, at=selection.run, rank=selection.rank)
+    loaded = context.runs[choice.at]
+    row = _row(selection, choice, loaded)
+    view, hint = _view(loaded, choice, row)
+    return html.Div(
+        [
+            dcc.Store(
+                id=PAGE.id("choice"), data={"at": choice.at, "rank": choice.rank, "open": list(_opened(loaded, choice))}
+            ),
+            dcc.Store(id=PAGE.id("dbl")),
+            dcc.Store(id=PAGE.id("selected"), data=selection.to_data() if selection else None),
+            html.Div(_toolbar(context, choice), className="ck-toolbar"),
+            html.Div(_found(None, ""), id=PAGE.id("matches"), className="ck-matches"),
+            cyto.Cytoscape(
+                id=PAGE.id("cy"),
+                elements=elements(view, colour=choice.colour, selected=row),
+                stylesheet=stylesheet(context.state.theme),
+                layout={"name": "preset", "fit": True, "padding": 24},
+                style={"width": "100%", "height": "100%"},
+                minZoom=0.05,
+                maxZoom=3,
+                boxSelectionEnabled=False,
+                responsive=True,
+                autoRefreshLayout=False,
+            ),
+            html.Div(_legend(view, choice.colour), id=PAGE.id("legend"), className="ck-legend"),
+            html.Div(_count_line(view, loaded, choice, hint), id=PAGE.id("count"), className="ck-status"),
+        ],
+        className="ck-graph",
+    )
+
+
+def _row(selection: Selection | None, choice: _Choice, loaded: LoadedRun) -> int:
+    """Row of the selected node where it is in the trace shown; -1 otherwise."""
+    if selection is None or (selection.run, selection.rank) != (choice.at, choice.rank):
+        return -1
+    return selection.row if selection.row < len(loaded.run.by_rank(choice.rank)) else -1
+
+
+def _toolbar(context: Context, choice: _Choice) -> list[Component]:
+    def choose(name: str, label: str, options: Mapping[str, str], value: str, width: int) -> Component:
+        listed = [{"label": text, "value": key} for key, text in options.items()]
+        box = dcc.Dropdown(
+            listed,
+            value,
+            id=PAGE.id(name),
+            clearable=False,
+            searchable=len(listed) > 12,
+            style={"minWidth": f"{width}px"},
+        )
+        hidden = len(listed) < 2
+        return html.Label([html.Span(label), box], style={"display": "none"} if hidden else {})
+
+    runs = {str(at): plain(loaded.run.label, 40) for at, loaded in enumerate(context.runs)}
+    ranks = {str(rank): f"rank {rank}" for rank in context.runs[choice.at].run.ranks}
+    hops = {str(count): f"{count} step{'s' if count > 1 else ''}" for count in range(1, 7)}
+    return [
+        choose("mode", "Show", _MODES, choice.mode, 158),
+        choose("run", "Run", runs, str(choice.at), 150),
+        choose("rank", "Rank", ranks, str(choice.rank), 96),
+        choose("colour", "Colour by", COLOURINGS, choice.colour, 128),
+        choose("hops", "Neighbourhood", hops, str(choice.hops), 96),
+        html.Label(
+            [
+                html.Span("Find by name or id"),
+                dcc.Input(
+                    id=PAGE.id("find"),
+                    type="search",
+                    debounce=True,
+                    placeholder="e.g. gemm or 1024",
+                    className="ck-input",
+                ),
+            ]
+        ),
+        html.Div(
+            [
+                html.Button("Collapse all", id=PAGE.id("collapse"), className="ck-button ck-small"),
+                html.Button(
+                    "Start here",
+                    id=PAGE.id("pin"),
+                    className="ck-button ck-small",
+                    title="First node of a path between two",
+                ),
+                html.Button("Fit", id=PAGE.id("fit"), className="ck-button ck-small"),
+            ],
+            className="ck-row ck-bottom",
+        ),
+    ]
+
+
+def _legend(view: GraphView, colour: str) -> list[Component]:
+    boxes, lines = legend(view, colour)
+    shown: list[Component] = [
+        html.Span(
+            [html.Span(className="ck-swatch", style={"backgroundColor": paint}), text], className="ck-legend-item"
+        )
+        for text, paint in boxes
+    ]
+    shown += [
+        html.Span(
+            [html.Span(className="ck-line", style={"borderTop": f"2px {line} {paint}"}), text],
+            className="ck-legend-item",
+        )
+        for text, paint, line in lines
+    ]
+    return shown
+
+
+def _count_line(view: GraphView, loaded: LoadedRun, choice: _Choice, hint: str) -> list[Component]:
+    parts = [
+        f"{len(view.nodes):,} boxes stand for {view.rows_shown:,} of {view.rows_total:,} nodes; {len(view.edges):,} arrows, {view.edges_total:,} dependencies in the trace",
+        f"times {loaded.run.time_kind}",
+        f"rank {choice.rank}",
+    ]
+    if view.truncated:
+        parts.append(view.truncated)
+    line: list[Component] = [html.Span(" · ".join(parts))]
+    if hint:
+        line.append(html.Strong(hint))
+    line.append(html.Span("tap: select · double tap: open a group, or go to the timeline", className="ck-hint"))
+    return line
+
+
+def _find(trace: Trace, text: str) -> list[int]:
+    """Rows whose id is the text, then rows whose name holds it (whatever its case), by position."""
+    wanted = text.strip()
+    rows: list[int] = []
+    if wanted.isdigit() and len(wanted) < 20:
+        try:
+            rows.append(trace.row_of(int(wanted)))
+        except KeyError:
+            rows = []
+    codes = [code for code, name in enumerate(trace.names) if wanted.lower() in name.lower()]
+    rows += np.flatnonzero(np.isin(trace.columns.name, codes)).tolist()
+    return list(dict.fromkeys(rows))
+
+
+def _found(trace: Trace | None, text: str, at: int = 0, rank: int = 0) -> list[Component]:
+    if trace is None or not text.strip():
+        return []
+    rows = _find(trace, text)
+    if not rows:
+        return [html.Span(f"Nothing is called “{plain(text, 60)}”.", className="ck-hint")]
+    head = html.Span(f"{min(len(rows), _MATCHES):,} of {len(rows):,}", className="ck-hint")
+    buttons = [
+        html.Button(
+            f"{plain(trace.name_of(row), 60)} · {int(trace.columns.id[row])}",
+            className="ck-select ck-example",
+            **{"data-run": str(at), "data-rank": str(rank), "data-row": str(row)},
+        )
+        for row in rows[:_MATCHES]
+    ]
+    return [head, *buttons]
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+
+    def draw(
+        mode: str, run: str, rank: str, colour: str, hops: str, tapped: Any, collapse: int | None, pin: int | None, selection: Any,
+        runs: list[str], params: dict[str, str] | None, choice: dict[str, Any], theme: str,
+    ) -> Any:  # fmt: skip
+        del collapse, pin, theme
+        changed = {**(params or {}), "mode": mode, "show": run, "rank": rank, "colour": colour, "hops": hops}
+        cause = str(ctx.triggered_id or "").removeprefix(f"{PAGE.slug}-")
+        chosen = Selection.from_data(selection)
+        if cause == "run":
+            changed.pop("rank"), changed.pop("open", None)
+        if cause == "rank":
+            changed.pop("open", None)
+        if cause == "collapse":
+            changed["open"] = ""
+        if cause == "dbl" and tapped and tapped.get("group"):
+            changed["open"] = _toggled(choice["open"], int(tapped["key"]))
+        if cause == "pin" and chosen is not None:
+            changed |= {"from": str(chosen.row), "mode": "path"}
+        return _answer(library, runs, changed, chosen, moved=cause != "selected")
+
+    inputs = [Input(PAGE.id(name), "value") for name in ("mode", "run", "rank", "colour", "hops")]
+    app.callback(
+        Output(PAGE.id("cy"), "elements"),
+        Output(PAGE.id("cy"), "layout"),
+        Output(PAGE.id("legend"), "children"),
+        Output(PAGE.id("count"), "children"),
+        Output(PAGE.id("choice"), "data"),
+        Output(PAGE.id("rank"), "options"),
+        Output(PAGE.id("rank"), "value"),
+        Output(PAGE.id("mode"), "value"),
+        Output(Ids.PARAMS, "data", allow_duplicate=True),
+        *inputs,
+        Input(PAGE.id("dbl"), "data"),
+        Input(PAGE.id("collapse"), "n_clicks"),
+        Input(PAGE.id("pin"), "n_clicks"),
+        Input(PAGE.id("selected"), "data"),
+        State(Ids.RUNS, "data"),
+        State(Ids.PARAMS, "data"),
+        State(PAGE.id("choice"), "data"),
+        State(Ids.THEME, "data"),
+        prevent_initial_call=True,
+    )(draw)
+    app.clientside_callback(
+        ClientsideFunction("ckGraph", "follow"),
+        Output(PAGE.id("selected"), "data"),
+        Input(Ids.SELECTION, "data"),
+        prevent_initial_call=True,
+    )
+    _register_taps(app, library)
+
+
+def _toggled(opened: list[int], key: int) -> str:
+    """The opened groups with one added or taken away, as the URL holds them."""
+    kept = [node for node in opened if node != key] if key in opened else [*opened, key]
+    return ".".join(map(str, kept[-_MAX_OPEN:]))
+
+
+def _answer(library: Library, runs: list[str], params: dict[str, str], chosen: Selection | None, *, moved: bool) -> Any:
+    """New picture for changed params; the view is fitted only where the picture itself changed."""
+    loaded_runs = tuple(library.get(ref) for ref in runs)
+    choice = _Choice.of(params, loaded_runs)
+    loaded = loaded_runs[choice.at]
+    row = _row(chosen, choice, loaded)
+    view, hint = _view(loaded, choice, row)
+    fit = moved or choice.mode in ("near", "path")
+    ranks = [{"label": f"rank {rank}", "value": str(rank)} for rank in loaded.run.ranks]
+    return (
+        elements(view, colour=choice.colour, selected=row),
+        {"name": "preset", "fit": fit, "padding": 24},
+        _legend(view, choice.colour),
+        _count_line(view, loaded, choice, hint),
+        {"at": choice.at, "rank": choice.rank, "open": list(_opened(loaded, choice))},
+        ranks,
+        str(choice.rank),
+        choice.mode,
+        params,
+    )
+
+
+def _register_taps(app: Dash, library: Library) -> None:
+    """Taps select, double taps open groups or lead to the timeline, the search lists matches."""
+
+    def tap(data: dict[str, Any] | None, choice: dict[str, Any]) -> Any:
+        if not data or data.get("row", -1) < 0:
+            return no_update
+        return {"run": choice["at"], "rank": choice["rank"], "row": data["row"]}
+
+    def double(data: dict[str, Any] | None, choice: dict[str, Any], runs: list[str]) -> Any:
+        if not data or data.get("group"):
+            return no_update, no_update
+        run = library.get(runs[choice["at"]]).run
+        trace = run.by_rank(choice["rank"])
+        start = int(trace.columns.start_ns[data["row"]])
+        if start == NO_TIME:
+            return no_update, "timeline"
+        dur = max(int(trace.columns.dur_ns[data["row"]]), 1000)
+        begin = max(start - run.origin_ns - 2 * dur, 0)
+        return [begin, begin + 5 * dur], "timeline"
+
+    def find(text: str | None, choice: dict[str, Any], runs: list[str]) -> Any:
+        trace = library.get(runs[choice["at"]]).run.by_rank(choice["rank"])
+        return _found(trace, text or "", choice["at"], choice["rank"])
+
+    choice, runs = State(PAGE.id("choice"), "data"), State(Ids.RUNS, "data")
+    app.callback(
+        Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Input(PAGE.id("cy"), "tapNodeData"),
+        choice,
+        prevent_initial_call=True,
+    )(tap)
+    app.callback(
+        Output(Ids.WINDOW, "data", allow_duplicate=True),
+        Output(Ids.NAVIGATE, "data", allow_duplicate=True),
+        Input(PAGE.id("dbl"), "data"),
+        choice,
+        runs,
+        prevent_initial_call=True,
+    )(double)
+    app.callback(
+        Output(PAGE.id("matches"), "children"), Input(PAGE.id("find"), "value"), choice, runs, prevent_initial_call=True
+    )(find)
+    app.clientside_callback(
+        ClientsideFunction("ckGraph", "attach"), Output(PAGE.id("cy"), "className"), Input(PAGE.id("cy"), "elements")
+    )
+    app.clientside_callback(
+        ClientsideFunction("ckGraph", "fit"),
+        Output(PAGE.id("fit"), "title"),
+        Input(PAGE.id("fit"), "n_clicks"),
+        prevent_initial_call=True,
+    )
+
+
+PAGE = Page("graph", "Graph", "graph", layout, register)

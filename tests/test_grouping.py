@@ -1,0 +1,128 @@
+"""Grouping, bounded pictures and their layout: by hand, and as properties."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chakra_core.graph_view import MAX_ELEMENTS, chain_view, group_view, neighbourhood_view, path_view
+from chakra_core.grouping import MAX_CHILDREN, build_grouping
+from chakra_core.layered import layered
+from chakra_core.schema import Category, EdgeKind
+from tests.builder import make_trace, node
+
+
+def labels(view) -> list[str]:
+    return [box.label for box in view.nodes]
+
+
+def test_paths_in_names_make_the_tree():
+    trace = make_trace(
+        [node("layer_0/attention/qkv", 0, 4), node("layer_0/mlp/up", 4, 6), node("head/logits", 10, 5)],
+        [(0, 1), (1, 2)],
+    )
+    grouping = build_grouping(trace)
+    assert grouping.basis == "names"
+    view = group_view(trace, grouping)
+    assert labels(view) == ["layer_0", "head"]
+    assert [(box.rows, box.dur_ns, box.is_group) for box in view.nodes] == [(2, 10, True), (1, 5, False)]
+    assert [(edge.count, edge.kind) for edge in view.edges] == [(1, EdgeKind.DATA)]
+    layer = view.nodes[0].key
+    assert sorted(labels(group_view(trace, grouping, [layer]))) == ["attention", "head", "mlp"]
+
+
+def test_call_structure_makes_the_tree_and_opened_callers_point_at_callees():
+    trace = make_trace(
+        [node("step", 0, 10, "cpu"), node("aten::mm", 1, 4, "cpu", parent=0), node("kernel", 20, 5, parent=1)],
+        [(1, 2, EdgeKind.LAUNCH)],
+    )
+    grouping = build_grouping(trace)
+    assert grouping.basis == "calls"
+    assert grouping.path(2)[-1] == 1
+    opened = group_view(trace, grouping, [*grouping.path(2)])
+    assert sorted(labels(opened)) == ["aten::mm", "kernel", "step"]
+    arrows = {(edge.source, edge.target): edge.kind for edge in opened.edges}
+    assert arrows == {(0, 1): EdgeKind.CONTROL, (1, 2): EdgeKind.LAUNCH}
+
+
+def test_repeated_layers_are_folded():
+    rows = [
+        node(f"layer_{layer}/{part}", 10 * layer + at, 1)
+        for layer in range(8)
+        for at, part in enumerate(("attention", "mlp"))
+    ]
+    trace = make_trace(rows, [(at, at + 1) for at in range(15)])
+    view = group_view(trace, build_grouping(trace))
+    assert labels(view) == ["layer_# \u00d78"]
+    assert view.nodes[0].rows == 16
+
+
+def test_crowds_are_split_into_ranges():
+    trace = make_trace([node(f"name{chr(97 + at % 26)}{at % 7}x", at, 1, "gpu:0") for at in range(500)])
+    grouping = build_grouping(trace)
+    _, counts = np.unique(grouping.up, return_counts=True)
+    assert counts.max() <= MAX_CHILDREN
+    view = group_view(trace, grouping, grouping.default_expanded(trace.columns.dur_ns))
+    assert sum(box.rows for box in view.nodes) == 500
+    assert len(view.nodes) <= MAX_CHILDREN
+
+
+def test_parents_in_a_circle_do_not_hang():
+    trace = make_trace([node("a", 0, 1, parent=1), node("b", 0, 1, parent=0), node("c", 1, 1, parent=0)])
+    assert sum(box.rows for box in group_view(trace, build_grouping(trace)).nodes) == 3
+
+
+def test_neighbourhood_chain_and_path():
+    trace = make_trace([node(f"n{at}", at, 1, f"gpu:{at}") for at in range(6)], [(0, 1), (1, 2), (2, 3), (3, 4)])
+    grouping = build_grouping(trace)
+    near = neighbourhood_view(trace, grouping, 2, 1)
+    assert sorted(box.key for box in near.nodes) == [1, 2, 3]
+    assert {(edge.source, edge.target) for edge in near.edges} == {(1, 2), (2, 3)}
+    route = path_view(trace, grouping, 3, 0)
+    assert sorted(box.key for box in route.nodes) == [0, 1, 2, 3]
+    nothing = path_view(trace, grouping, 0, 5)
+    assert "no chain" in nothing.truncated
+    chain = chain_view(trace, grouping, [0, 2, 4])
+    assert [(edge.source, edge.target) for edge in chain.edges] == [(0, 2), (2, 4)]
+
+
+NODES = st.lists(st.tuples(st.integers(-1, 18), st.integers(0, 9), st.sampled_from("abc")), min_size=1, max_size=20)
+LINKS = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=30)
+
+
+@given(NODES, LINKS, st.sets(st.integers(0, 40)))
+def test_pictures_account_for_every_node_and_edge(nodes, links, expanded):
+    rows = [
+        node(name, at, dur, "cpu", parent=parent if parent < at else -1, category=Category.HOST_OP)
+        for at, (parent, dur, name) in enumerate(nodes)
+    ]
+    links = [(a, b) for a, b in links if a != b and max(a, b) < len(rows)]
+    trace = make_trace(rows, links)
+    grouping = build_grouping(trace)
+    view = group_view(trace, grouping, expanded)
+    assert sum(box.rows for box in view.nodes) == len(trace)
+    assert sum(box.dur_ns for box in view.nodes) == int(trace.columns.dur_ns.sum())
+    stands = grouping.representatives(expanded)
+    crossing = [(int(stands[a]), int(stands[b])) for a, b in links if stands[a] != stands[b]]
+    counted = {(edge.source, edge.target): edge.count for edge in view.edges if edge.kind == EdgeKind.DATA}
+    assert counted == {pair: crossing.count(pair) for pair in set(crossing)}
+    assert len(view.nodes) + len(view.edges) <= 2 * MAX_ELEMENTS
+
+
+@given(st.integers(1, 30), LINKS)
+def test_layout_separates_nodes_and_runs_forward(count, links):
+    edges = sorted({(min(a, b), max(a, b)) for a, b in links if a != b and max(a, b) < count})
+    spots = layered(list(range(count)), edges)
+    assert len(spots) == count
+    placed = sorted(spots.values())
+    for first, second in pairwise(placed):
+        assert abs(first[0] - second[0]) >= 189 or abs(first[1] - second[1]) >= 61
+    assert layered(list(range(count)), edges) == spots
+
+
+def test_a_short_chain_is_laid_out_left_to_right():
+    spots = layered([7, 8, 9], [(7, 8), (8, 9)])
+    assert spots[7][0] < spots[8][0] < spots[9][0]
