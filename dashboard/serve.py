@@ -140,10 +140,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _warm() -> None:
-    """Compile the kernels once, on a sample, so that the first trace a person opens does not wait for it."""
-    from chakra_core.opening import open_run
-    from chakra_core.samples import list_samples
+    """Compile the kernels in the background where none are cached yet, so that nobody waits for it later."""
+    import chakra_core
+    from dashboard.warm import warm
 
-    for sample in list_samples():
-        open_run([sample.path])
-        return
+    if not any((Path(chakra_core.__file__).parent / "__pycache__").glob("*.nbi")):
+        warm()
