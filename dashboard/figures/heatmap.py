@@ -76,7 +76,6 @@ def heatmap_figure(
                 "title": {"text": METRICS[metric], "side": "right", "font": {"size": 11}},
                 "tickformat": ".0%",
                 "thickness": 12,
-                "outlinewidth": 0,
                 "tickfont": {"size": 10, "color": TONES[theme]["muted"]},
             },
         )
@@ -96,7 +95,7 @@ def heatmap_figure(
             "tickvals": list(range(0, len(labels), step)),
             "ticktext": [_escaped(label) for label in labels[::step]],
         },
-        hoverlabel={"align": "left", "namelength": -1},
+        hoverlabel={"align": "left"},
     )
     return figure
 
