@@ -166,7 +166,10 @@ def _register_server(app: Dash, library: Library) -> None:
 
     page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
     others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS)]
-    app.callback(Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others)(show)
+    app.callback(
+        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others,
+        running=[(Output("load-poll", "disabled"), True, False)],  # else each tick would start the page anew
+    )(show)  # fmt: skip
     app.callback(Output("run-chips", "children"), runs, tick)(chips)
     app.callback(Output("details", "children"), Input(Ids.SELECTION, "data"), runs, tick)(show_details)
     _register_loading(app, library)

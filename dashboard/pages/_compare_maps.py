@@ -1,4 +1,4 @@
-"""The two bottleneck heatmaps of the Compare page: one metric, one colour scale, one length of the time axis."""
+"""What the Compare page shows twice: two timelines with one window, two bottleneck heatmaps with one colour scale."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from dashboard.figures.heatmap import heatmap_figure
 from dashboard.library import LoadedRun
 from dashboard.pages._compare_view import graph, letter, panel
 from dashboard.pages.bottlenecks import heatmap_of
+from dashboard.timeline_component import timeline
 from dashboard.words import plain
 
-__all__ = ["clicked_cell", "heatmaps", "maps_panel", "metric_of"]
+__all__ = ["clicked_cell", "heatmaps", "maps_panel", "metric_of", "timelines"]
 
 _BINS = 120
 
@@ -69,6 +70,17 @@ def maps_panel(
         *(graph(name, figure) for name, figure in zip(ids[1:], figures, strict=True)),
         note=select,
     )
+
+
+def timelines(runs: Sequence[LoadedRun], chosen: tuple[int, int]) -> list[Component]:
+    """The timelines of the chosen runs, one above the other; whichever is moved, both show the same window."""
+    return [
+        timeline(
+            f"compare-timeline-{at}", runs[at].ref, at, group="compare",
+            title=f"{letter(at)}  {plain(runs[at].run.label, 60)}",
+        )
+        for at in chosen
+    ]  # fmt: skip
 
 
 def clicked_cell(loaded: LoadedRun, at: int, clicked: Mapping[str, Any]) -> tuple[list[int], dict[str, int] | None]:

@@ -221,7 +221,7 @@ def operator_grid(result: Comparison, grid_id: str, other: int) -> AgGrid:
             "theme": {"function": _GRID_THEME},
         },
         className="ck-grid",
-        style={"height": f"{88 + 30 * min(max(len(result.operators), 2), 11)}px", "width": "100%"},
+        style={"height": f"{99 + 30 * min(max(len(result.operators), 2), 11)}px", "width": "100%"},
     )
 
 
