@@ -101,3 +101,12 @@ def open_run(page: Page, base_url: str, refs: str | list[str], slug: str = "over
     query = "&".join(f"run={ref}" for ref in chosen)
     page.goto(f"{base_url}/{slug}?{query}{more}")
     page.wait_for_selector(f".ck-page-{slug}")
+
+
+def until(page: Page, script: str, argument: object = None, *, seconds: float = 30.0) -> None:
+    """Wait until a script is true. Unlike ``wait_for_function`` it evaluates nothing inside the page's own policy."""
+    for _ in range(int(seconds / 0.05)):
+        if page.evaluate(script, argument):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never became true: {script} ({argument!r})")
