@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
+import numpy as np
 import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
@@ -86,11 +87,12 @@ def timelines(runs: Sequence[LoadedRun], chosen: tuple[int, int]) -> list[Compon
 def clicked_cell(loaded: LoadedRun, at: int, clicked: Mapping[str, Any]) -> tuple[list[int], dict[str, int] | None]:
     """Window (relative to the run's start) of a clicked cell, and the selection of what ran most in it."""
     found = _map_of(loaded)
-    point = clicked["points"][0]
-    index = point["pointIndex"]
-    row, column = int(point["y"]), int(index[1] if isinstance(index, list) else index)
-    row, column = min(max(row, 0), found.shape[0] - 1), min(max(column, 0), found.shape[1] - 1)
-    origin = loaded.run.origin_ns
+    point, origin = clicked["points"][0], loaded.run.origin_ns
+    factor, _ = time_unit(max(int(found.edges_ns[-1]) - origin, 1))
+    at_ns = origin + int(float(point["x"]) * factor)  # the figure's x are the middles of the bins, in its unit
+    column = int(np.searchsorted(found.edges_ns, at_ns, side="right")) - 1
+    row = min(max(int(point["y"]), 0), found.shape[0] - 1)
+    column = min(max(column, 0), found.shape[1] - 1)
     window = [int(found.edges_ns[column]) - origin, int(found.edges_ns[column + 1]) - origin]
     top = int(found.top_row[row, column])
     return window, None if top < 0 else {"run": at, "rank": found.ranks[row], "row": top}
