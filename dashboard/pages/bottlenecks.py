@@ -144,16 +144,17 @@ def _records(loaded: LoadedRun, result: Heatmap, metric: str) -> list[dict[str, 
 
 def _grid(loaded: LoadedRun, result: Heatmap, metric: str, theme: str) -> AgGrid:
     columns = [
-        {"field": "where", "headerName": "Row", "width": 104},
-        {"field": "from", "headerName": "From", "width": 104},
+        {"field": "where", "headerName": "Row", "width": 78},
+        {"field": "from", "headerName": "From", "width": 96},
         {
             "field": "value",
-            "headerName": METRICS[metric].capitalize(),
-            "width": 92,
+            "headerName": "Share",
+            "headerTooltip": METRICS[metric],
+            "width": 70,
             "valueFormatter": {"function": "d3.format('.0%')(params.value)"},
         },
-        {"field": "cause", "headerName": "Mostly", "width": 142},
-        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 140, "tooltipField": "operator"},
+        {"field": "cause", "headerName": "Mostly", "flex": 1, "minWidth": 110, "tooltipField": "cause"},
+        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 110, "tooltipField": "operator"},
     ]
     return AgGrid(
         id=PAGE.id("worst"),
