@@ -248,8 +248,8 @@ class _Scan:
     def _fill(self) -> None:
         """Move what is not yet read to the front and read on; sets ``final`` at the end of the content."""
         left = self.end - self.pos
-        if left > len(self.buffer) // 2:
-            grown = np.zeros(2 * len(self.buffer), np.uint8)
+        if left + max(left, BLOCK) + PADDING > len(self.buffer):  # at least one block more must fit
+            grown = np.zeros(2 * len(self.buffer) + BLOCK, np.uint8)
             grown[:left] = self.buffer[self.pos : self.end]
             self.buffer, self.words = grown, words_of(grown)
         else:

@@ -69,7 +69,7 @@ _KEY_TABLE, _KEY_WORDS, _KEY_LENGTHS = _key_table()
 _MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)], np.uint64)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _key(buf: Any, words: Any, start: int, stop: int) -> Any:
     """Which of the attributes that matter a name is; -1 for any other."""
     length = stop - start
@@ -125,7 +125,7 @@ def _kinds(buf: Any, pos: int, end: int, out: Any, used: Any) -> Any:
     return count - first
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _attribute(
     buf: Any, words: Any, pos: int, end: int, row: Any, kinds: Any, kinds_before: int, scratch: Any, used: Any
 ) -> bool:
@@ -174,7 +174,7 @@ def _tensors(buf: Any, pos: int, end: int, scratch: Any, wanted: bool) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _content(
     buf: Any, words: Any, number: int, pos: int, end: int, row: Any, ctrl: Any, data: Any, kinds: Any,
     kinds_before: int, scratch: Any, used: Any,
@@ -195,7 +195,7 @@ def _content(
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _node(
     buf: Any, words: Any, pos: int, end: int, row: Any, unsigned: Any, ctrl: Any, data: Any, kinds: Any, scratch: Any,
     used: Any,
@@ -256,7 +256,7 @@ def _lists_groups(buf: Any, start: int, stop: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _texts(
     buf: Any, words: Any, row: Any, scratch: Any, table: Any, hashes: Any, spans: Any, arena_words: Any, used: Any
 ) -> bool:

@@ -232,14 +232,19 @@ def _category(table: NodeTable, domain: NDArray[np.int8]) -> NDArray[np.int8]:
     return np.where(own >= 0, own, category).astype(np.int8)
 
 
-def _resolve(table: NodeTable, wanted: NDArray[np.uint64]) -> I64:
-    """Row of each id (the first that bears it), -1 where no node does."""
-    order = np.argsort(table.id, kind="stable")
-    at = np.searchsorted(table.id[order], wanted)
-    at = np.minimum(at, max(len(order) - 1, 0))
-    if not len(order):
+def _resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> I64:
+    """Row of each wanted id (the first that bears it), -1 where no node does."""
+    if not len(ids):
         return np.full(len(wanted), -1, np.int64)
-    return np.where(table.id[order][at] == wanted, order[at], -1)
+    top = int(ids.max())
+    if top < 4 * len(ids) + 1024:  # dense enough to look rows up by id; one more place for ids beyond the last
+        row_of = np.full(top + 2, -1, np.int64)
+        row_of[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
+        return row_of[np.minimum(wanted, np.uint64(top + 1))]
+    order = np.argsort(ids, kind="stable")
+    known = ids[order]
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, order[at], -1)
 
 
 def _edges(table: NodeTable, health: list[HealthFinding]) -> Edges:
@@ -247,7 +252,7 @@ def _edges(table: NodeTable, health: list[HealthFinding]) -> Edges:
     targets = np.concatenate(
         [np.repeat(np.arange(n), np.diff(table.data_ptr)), np.repeat(np.arange(n), np.diff(table.ctrl_ptr))]
     )
-    sources = _resolve(table, np.concatenate([table.data, table.ctrl]))
+    sources = _resolve(table.id, np.concatenate([table.data, table.ctrl]))
     kinds = np.concatenate(
         [np.full(len(table.data), EdgeKind.DATA, np.int8), np.full(len(table.ctrl), EdgeKind.CONTROL, np.int8)]
     )
@@ -290,9 +295,8 @@ def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[Hea
     if len(own):
         text = f"{len(own):,} dependencies of a node on itself."
         health.append(_finding("self-dependency", Severity.INFO, own, text, "They are left out."))
-    _, first = np.unique(table.id, return_index=True)
-    if len(first) < len(table):
-        twice = np.setdiff1d(np.arange(len(table)), first)
+    twice = np.flatnonzero(_resolve(table.id, table.id) != np.arange(len(table)))
+    if len(twice):
         text = f"{len(twice):,} nodes bear an id that an earlier node has."
         health.append(
             _finding("duplicate-id", Severity.WARNING, twice, text, "Dependencies on that id lead to the first.")
@@ -386,6 +390,6 @@ def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive
     own = table.integers["parent"]
     stated = np.flatnonzero(own != ABSENT)
     if len(stated):
-        parent[stated] = _resolve(table, own[stated].astype(np.uint64))
+        parent[stated] = _resolve(table.id, own[stated].astype(np.uint64))
     parent[parent == np.arange(len(table))] = -1
     return parent

@@ -43,9 +43,16 @@ _WIDTHS[[6, 20, 24]] = 4
 _WIDTHS[[30, 32]] = -1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def varint(buf: Any, pos: int, end: int) -> Any:
     """``(number as uint64, position after it)``."""
+    if pos < end and buf[pos] < 0x80:
+        return np.uint64(buf[pos]), pos + 1
+    return _long_varint(buf, pos, end)
+
+
+@njit(cache=True)
+def _long_varint(buf: Any, pos: int, end: int) -> Any:
     value = np.uint64(0)
     shift = np.uint64(0)
     for count in range(10):
@@ -62,7 +69,7 @@ def varint(buf: Any, pos: int, end: int) -> Any:
     return value, -1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def tag(buf: Any, pos: int, end: int) -> Any:
     """``(field number, wire type, position after the tag)``."""
     if pos < end and buf[pos] < 0x80:
@@ -74,7 +81,7 @@ def tag(buf: Any, pos: int, end: int) -> Any:
     return np.int64(value >> _THREE), np.int64(value & _U7), pos
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def span(buf: Any, pos: int, end: int) -> Any:
     """``(start, stop)`` of length-delimited content whose length is at ``pos``."""
     size, start = varint(buf, pos, end)
@@ -83,7 +90,7 @@ def span(buf: Any, pos: int, end: int) -> Any:
     return start, start + np.int64(size)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def skip(buf: Any, pos: int, end: int, wire: int) -> Any:
     """Position after a field's value."""
     if wire == 0:
@@ -127,7 +134,7 @@ def _signed(value: Any) -> Any:
     return low - 2 * _SIGN if low >= _SIGN else low
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _take_number(scratch: Any, number: int, value: Any) -> None:
     """Keep a number that the member ``number`` of the value's oneof says, by its type; others leave it as it is."""
     kind, result = INTEGER, np.int64(value)
@@ -147,7 +154,7 @@ def _take_number(scratch: Any, number: int, value: Any) -> None:
     scratch[KIND], scratch[VALUE], scratch[FIELD] = kind, result, number
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def attribute(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> bool:
     """Note the name and the value of the attribute message from ``pos`` to ``end``; False where it is damaged.
 
@@ -191,7 +198,7 @@ def attribute(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def append_text(words: Any, start: int, stop: int, arena_words: Any, at: int) -> Any:
     """Copy bytes into the arena at ``at`` (up to 7 more are written after them); position after them."""
     while start < stop:
