@@ -28,6 +28,7 @@ format: $(VENV)/.test  ## rewrite files in the house style
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m dashboard.warm
 	touch $@
 
 $(VENV)/.test: pyproject.toml

@@ -4,18 +4,19 @@
   "use strict";
   const RESERVED = new Set(["run", "node", "t", "theme"]);
   let lastPage = null;
+  let lastRuns = null;
 
   function parse(search) {
     const query = new URLSearchParams(search);
     const node = /^(\d{1,11})\.(\d{1,11})\.(\d{1,11})$/.exec(query.get("node") || "");
     const time = /^(\d{1,18})-(\d{1,18})$/.exec(query.get("t") || "");
     const params = {};
-    for (const [key, value] of query) if (!RESERVED.has(key)) params[key] = value;
+    for (const [key, value] of query) if (!RESERVED.has(key) && value !== "" && !(key in params)) params[key] = value;
     return {
-      runs: query.getAll("run"),
+      runs: query.getAll("run").filter((ref) => ref !== ""),
       selection: node ? { run: +node[1], rank: +node[2], row: +node[3] } : null,
       window: time && +time[1] < +time[2] ? [+time[1], +time[2]] : null,
-      theme: query.get("theme"),
+      theme: query.get("theme") === "dark" ? "dark" : null,
       params,
     };
   }
@@ -59,38 +60,72 @@
     window.requestAnimationFrame(() => { waiting = false; relink(); });
   }
 
+  // Back and forward: the address is read again. (Nothing else than "read" ever looks at it.)
+  let visits = 0;
+  window.addEventListener("popstate", () => {
+    visits += 1;
+    window.dash_clientside.set_props("url", { data: visits });
+  });
+
   document.addEventListener("click", (event) => {
     if (event.target.id === "toast") { event.target.style.display = "none"; return; }
     const link = event.target.closest && event.target.closest("a.ck-link");
-    if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    if (!link || event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return; // the browser's own: new tab, …
     event.preventDefault();
-    window.dash_clientside.set_props("navigate", { data: link.dataset.page || "open" });
+    window.dash_clientside.set_props("page", { data: link.dataset.page || "open" });
   });
+
+  const same = (a, b) => JSON.stringify(a === undefined ? null : a) === JSON.stringify(b === undefined ? null : b);
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ckState: {
-      read(href, defaults) {
-        const url = new URL(href || window.location.href, window.location.href);
-        const view = parse(url.search);
-        const asked = url.pathname.split("/").filter(Boolean)[0] || "";
-        const runs = view.runs.length || asked ? view.runs : defaults || [];
-        const page = asked || (runs.length ? "overview" : "open");
-        lastPage = page;
-        return [page, runs, view.selection, view.window, view.params, view.theme || storedTheme() || "light"];
+      // Address to stores: only those that differ, so that nothing is triggered for nothing.
+      read(visit, page, runs, selection, window_, params, theme, defaults) {
+        const none = window.dash_clientside.no_update;
+        const view = parse(window.location.search);
+        const asked = window.location.pathname.split("/").filter(Boolean)[0] || "";
+        const wantedRuns = view.runs.length || asked ? view.runs : defaults || [];
+        const bare = window.location.search === "";
+        const wanted = [
+          asked || (wantedRuns.length ? "overview" : "open"),
+          wantedRuns,
+          view.selection,
+          view.window,
+          view.params,
+          view.theme || (bare && !visit && storedTheme()) || "light",
+        ];
+        lastPage = wanted[0];
+        lastRuns = wantedRuns;
+        return wanted.map((value, at) => (same(value, [page, runs, selection, window_, params, theme][at]) ? none : value));
       },
+      // Stores to address. Another page or other runs are a step of the history; everything else replaces it.
       write(page, runs, selection, window_, params, theme) {
         if (!page) return window.dash_clientside.no_update;
         const text = search(runs, selection, window_, params, theme);
         const address = `/${page}${text}`;
+        const isStep = lastPage !== null && (page !== lastPage || !same(runs, lastRuns));
         if (address !== window.location.pathname + window.location.search) {
-          window.history[page !== lastPage ? "pushState" : "replaceState"]({}, "", address);
+          window.history[isStep ? "pushState" : "replaceState"]({}, "", address);
         }
         lastPage = page;
+        lastRuns = runs;
         relinkSoon();
         return text;
       },
       navigate(page) {
-        return page || window.dash_clientside.no_update;
+        const none = window.dash_clientside.no_update;
+        return page ? [page, null] : [none, none];
+      },
+      // Closing a run renumbers the selection; what was said about the closed run goes with it.
+      removeRun(clicks, runs, selection, window_) {
+        const none = window.dash_clientside.no_update;
+        const gone = window.dash_clientside.callback_context.triggered_id;
+        if (!gone || !(clicks || []).some(Boolean)) return [none, none, none, none];
+        let node = selection;
+        if (node && node.run === gone.at) node = null;
+        else if (node && node.run > gone.at) node = { ...node, run: node.run - 1 };
+        return [runs.filter((_, at) => at !== gone.at), node, gone.at === 0 ? null : window_, {}];
       },
       toggleTheme(clicks, theme) {
         return clicks ? (theme === "dark" ? "light" : "dark") : window.dash_clientside.no_update;
@@ -98,6 +133,7 @@
       paint(theme) {
         const name = theme === "dark" ? "dark" : "light";
         document.documentElement.dataset.theme = name;
+        document.cookie = `ck_theme=${name}; path=/; SameSite=Strict; max-age=31536000`;
         try { window.localStorage.setItem("ck-theme", name); } catch (error) { /* private mode: the choice is not kept */ }
         return name;
       },

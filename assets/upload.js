@@ -1,62 +1,93 @@
-// Uploads from the drop zone: every file is one streamed POST; the files of one drop are one run.
+// Uploads from the drop zone: every file goes in pieces; the files of one drop are one run.
 (function () {
   "use strict";
-  const say = (text, bad) => {
+  const say = (text, bad, share) => {
     const line = document.getElementById("upload-status");
     if (line) { line.textContent = text; line.classList.toggle("ck-bad", !!bad); }
+    const bar = document.getElementById("upload-bar");
+    if (bar) { bar.style.display = share === undefined ? "none" : "block"; bar.value = share || 0; }
   };
 
-  function send(file, batch, done, total, before) {
+  const PIECE = 16 * 1024 * 1024;
+
+  function post(name, batch, offset, total, body, onProgress) {
     return new Promise((resolve, reject) => {
       const request = new XMLHttpRequest();
-      const query = new URLSearchParams({ name: file.name, batch });
-      request.open("POST", `/upload?${query}`);
-      request.upload.onprogress = (event) => {
-        const share = total ? Math.round((100 * (before + event.loaded)) / total) : 0;
-        say(`${done} sent, sending ${file.name}: ${share} %`);
-      };
-      request.onerror = () => reject(new Error(`${file.name}: the connection broke`));
+      request.open("POST", `/upload?${new URLSearchParams({ name, batch, offset, total })}`);
+      request.upload.onprogress = (event) => onProgress(event.loaded);
+      request.onerror = () => reject(new Error(`${name}: the connection broke`));
       request.onload = () => {
         let answer = {};
         try { answer = JSON.parse(request.responseText); } catch (error) { answer = { error: `the server answered ${request.status}` }; }
-        if (request.status === 200) resolve(answer); else reject(new Error(`${file.name}: ${answer.error}`));
+        if (request.status === 200) resolve(answer); else reject(new Error(`${name}: ${answer.error}`));
       };
-      request.send(file);
+      request.send(body);
     });
   }
 
-  async function sendAll(files) {
-    if (!files.length) return;
-    const batch = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 8)}`;
-    const total = files.reduce((sum, file) => sum + file.size, 0);
-    let before = 0;
+  // Piece after piece, so that neither the browser nor the server ever holds more than one of them.
+  async function send(file, name, batch, onProgress) {
     let answer = null;
+    let offset = 0;
+    do {
+      const start = offset;
+      const body = file.slice(start, start + PIECE);
+      answer = await post(name, batch, start, file.size, body, (sent) => onProgress(start + sent));
+      offset = start + body.size;
+    } while (offset < file.size);
+    return answer;
+  }
+
+  function randomName() {
+    const bytes = window.crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+
+  // The files of one drop are one run. A file that cannot be sent is reported; the others are opened all the same.
+  let busy = false;
+  async function sendAll(items) {
+    if (!items.length || busy) return;
+    busy = true;
+    const batch = randomName();
+    const total = items.reduce((sum, item) => sum + item.file.size, 0);
+    let before = 0;
+    const answers = [];
     const failed = [];
-    for (let at = 0; at < files.length; at += 1) {
+    for (const [at, item] of items.entries()) {
       try {
-        answer = await send(files[at], batch, `${at} of ${files.length}`, total, before);
+        answers.push(await send(item.file, item.name, batch, (sent) => {
+          const share = total ? (before + Math.min(sent, item.file.size)) / total : 1;
+          say(`${at} of ${items.length} sent, sending ${item.name}: ${Math.round(100 * share)} %`, false, share);
+        }));
       } catch (error) {
         failed.push(error.message);
       }
-      before += files[at].size;
+      before += item.file.size;
     }
-    if (failed.length) say(failed.join("; "), true); else say(`${files.length} sent`);
-    if (answer) window.dash_clientside.set_props("open-chosen", { data: { ref: files.length === 1 ? answer.ref : answer.folder, at: Date.now() } });
+    busy = false;
+    if (failed.length) say(failed.join("; "), true); else say(`${items.length} sent`);
+    if (answers.length) {
+      const ref = items.length === 1 ? answers[0].ref : answers[0].folder;
+      window.dash_clientside.set_props("open-chosen", { data: { ref, at: Date.now() } });
+    }
   }
 
   function walk(entry) {
-    if (entry.isFile) return new Promise((resolve) => entry.file((file) => resolve([file]), () => resolve([])));
+    const name = entry.fullPath.replace(/^\/+/, "");
+    if (entry.isFile) return new Promise((resolve) => entry.file((file) => resolve([{ file, name }]), () => resolve([])));
     return new Promise((resolve) => {
       const reader = entry.createReader();
       const found = [];
       const more = () => reader.readEntries(async (entries) => {
         if (!entries.length) { resolve(found); return; }
-        for (const inner of entries) found.push(...(await walk(inner)));
+        for (const inner of entries) if (!inner.name.startsWith(".")) found.push(...(await walk(inner)));
         more();
       }, () => resolve(found));
       more();
     });
   }
+
+  const named = (files) => [...files].map((file) => ({ file, name: file.webkitRelativePath || file.name }));
 
   const zone = (event) => event.target.closest && event.target.closest(".ck-drop");
   document.addEventListener("dragover", (event) => {
@@ -75,7 +106,7 @@
     event.preventDefault();
     target.classList.remove("ck-over");
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry()).filter(Boolean);
-    const plain = [...event.dataTransfer.files];
+    const plain = named(event.dataTransfer.files);
     const files = entries.length ? (await Promise.all(entries.map(walk))).flat() : plain;
     sendAll(files.length ? files : plain);
   });
@@ -85,7 +116,8 @@
     const input = document.createElement("input");
     input.type = "file";
     input.multiple = true;
-    input.onchange = () => sendAll([...input.files]);
+    input.webkitdirectory = event.target.closest("[data-folder]") !== null;
+    input.onchange = () => sendAll(named(input.files));
     input.click();
   });
   document.addEventListener("keydown", (event) => {

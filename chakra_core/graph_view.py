@@ -148,7 +148,7 @@ def _boxes(trace: Trace, grouping: Grouping, keys: I64, place: I64, slack_ns: I6
     parents = grouping.has_children()
     return tuple(
         ViewNode(
-            key, grouping.label(trace, key), int(rows[i]), int(total[i]), int(device[i]), Category(int(category[i])),
+            key, trace.name_of(int(longest[i])) if rows[i] == 1 else grouping.label(trace, key), int(rows[i]), int(total[i]), int(device[i]), Category(int(category[i])),
             int(slack[i]), bool(rows[i] > 1 and parents[key]), key if key < len(trace) else int(longest[i]),
         )
         for i, key in enumerate(keys.tolist())

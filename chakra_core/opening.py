@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakra_core.errors import ChakraError, CorruptTrace, UnknownFormat
 from chakra_core.health import check_run, check_trace
-from chakra_core.readers import guess_reader
+from chakra_core.readers import guess_reader, list_readers
 from chakra_core.readers.base import Progress, Source, no_progress
 from chakra_core.schedule import replay
 from chakra_core.schema import NO_TIME, Severity, TimeKind
@@ -116,7 +116,7 @@ def open_run(paths: Sequence[str | Path], *, label: str = "", progress: Progress
     Raises:
         ChakraError: nothing could be opened.
     """
-    files, named = _expand(paths)
+    files, named, aside = _expand(paths)
     traces: list[Trace] = []
     errors: list[ChakraError] = []
     for at, path in enumerate(files):
@@ -128,17 +128,39 @@ def open_run(paths: Sequence[str | Path], *, label: str = "", progress: Progress
     if not traces:
         raise errors[0] if errors else CorruptTrace(f"{', '.join(map(str, paths))}: holds no trace")
     progress(0.9, "placing ranks and times")
-    return assemble(traces, label or named, [_unreadable(errors)] if errors else [])
+    return assemble(traces, label or named, [*aside, *([_unreadable(errors)] if errors else [])])
 
 
-def _expand(paths: Sequence[str | Path]) -> tuple[list[Path], str]:
+def _expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFinding]]:
+    """The files to open as ranks, a label, and what of a folder was left aside.
+
+    A folder that holds several runs of one format is taken for ranks with unusual names. Of several formats (a
+    profile beside the execution trace of the same step, say) one is opened: the one with most files, then the one
+    whose reader comes first; the others are reported.
+    """
     files: list[Path] = []
     label = ""
+    aside: list[HealthFinding] = []
     for path in paths:
         found = discover(path)
-        files.extend(file for run in found for file in run.paths)
+        chosen = _one_format(found) if len(found) > 1 else found
+        left = [file.name for run in found if run not in chosen for file in run.paths]
+        if left:
+            text = f"{len(left)} files of other formats in {Path(path).name} are not part of this run ({left[0]})."
+            aside.append(HealthFinding("other-files", Severity.INFO, len(left), text, "Open them by themselves."))
+        files.extend(file for run in chosen for file in run.paths)
         label = label or (Path(path).name if len(found) > 1 else found[0].label)
-    return files, label
+    return files, label, aside
+
+
+def _one_format(found: list[RunFiles]) -> list[RunFiles]:
+    kinds = [_kind(run.paths[0]) for run in found]
+    order = [reader.name for reader in list_readers()]
+    counts = {
+        kind: sum(len(run.paths) for run, other in zip(found, kinds, strict=True) if other == kind) for kind in kinds
+    }
+    best = max(counts, key=lambda kind: (counts[kind], -order.index(kind)))
+    return [run for run, kind in zip(found, kinds, strict=True) if kind == best]
 
 
 def _part(progress: Progress, at: int, count: int) -> Progress:

@@ -72,7 +72,7 @@ def create_app(settings: Settings) -> Dash:
         index_string=_INDEX,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
-    app.layout = layout(settings)
+    app.layout = lambda: layout(settings)
     register(app, library)
     for page in PAGES:
         page.register(app, library)

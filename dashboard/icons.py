@@ -19,13 +19,15 @@ ICONS: dict[str, str] = {
     "close": "M6 6l12 12M18 6L6 18",
     "plus": "M12 5v14M5 12h14",
     "file": "M6 3h8l4 4v14H6zM14 3v4h4",
+    "dot": "M12 10a2 2 0 1 1 0 4 2 2 0 0 1 0-4z",
     "panel": "M3 5h18v14H3zM15 5v14",
 }
 _FILLED = frozenset({"overview", "timeline", "bottlenecks"})
 
 
 def icon(name: str, size: int = 18) -> html.Span:
-    """An icon in the colour of the text around it."""
+    """An icon in the colour of the text around it; a dot where there is none of that name."""
+    name = name if name in ICONS else "dot"
     paint = "fill='black'" if name in _FILLED else "fill='none' stroke='black' stroke-width='1.8'"
     svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><path d='{ICONS[name]}' {paint}/></svg>"
     mask = f'url("data:image/svg+xml,{quote(svg)}")'

@@ -7,6 +7,7 @@ the ranks of one run. Only paths under the roots given at start can be named; up
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -22,6 +23,9 @@ __all__ = ["UPLOADS", "Cancelled", "Entry", "Library", "LoadStatus", "LoadedRun"
 
 T = TypeVar("T")
 UPLOADS = "uploads"
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 2
+"""Runs read at the same time; others wait."""
 _MAX_ENTRIES = 2000
 _PER_NODE_EXTRA = 80
 """Bytes per node allowed for what is computed from a run (indexes, layouts), on top of its arrays."""
@@ -105,6 +109,7 @@ class Library:
         self._loaded: dict[str, LoadedRun] = {}
         self._jobs: dict[str, _Job] = {}
         self._lock = threading.RLock()
+        self._slots = threading.Semaphore(_AT_ONCE)
 
     def path_of(self, ref: str) -> Path:
         """Resolve a reference.
@@ -116,9 +121,12 @@ class Library:
         root = self.roots.get(name)
         if root is None:
             raise ChakraError(f"{ref}: no such place; known are {', '.join(sorted(self.roots))}")
-        if "\x00" in rest or "\\" in rest:
+        if "\\" in rest or ":" in rest.partition("/")[0][1:2] or any(ord(ch) < 32 for ch in rest):
             raise ChakraError(f"{name}: the path holds characters that are not allowed")
-        path = (root / rest).resolve()
+        try:
+            path = (root / rest).resolve() if rest else root
+        except (OSError, ValueError, RuntimeError):  # too long, a loop of links
+            raise ChakraError(f"{ref[:200]}: not found under {name}") from None
         if not path.is_relative_to(root) or not path.exists() or (name == UPLOADS and path == root):
             raise ChakraError(f"{ref}: not found under {name}")
         return path
@@ -186,17 +194,32 @@ class Library:
                 raise Cancelled(f"{ref}: loading was cancelled")
 
         try:
-            run = open_run([self.path_of(ref)], progress=progress)
-        except ChakraError as error:
+            with self._slots:
+                progress(0.0, "reading")
+                run = open_run([self.path_of(ref)], progress=progress)
+        except Cancelled as error:
             job.error = error
             return
-        except (OSError, MemoryError, ValueError, ArithmeticError, LookupError) as error:
-            job.error = ChakraError(f"{ref}: cannot be opened: {type(error).__name__}: {error}")
+        except ChakraError as error:
+            job.error = ChakraError(self._public(str(error)))
+            return
+        except MemoryError:
+            job.error = ChakraError(f"{ref}: does not fit into memory; open fewer ranks of it")
+            return
+        except Exception as error:  # noqa: BLE001 - a reader may fail in any way; the run fails, nobody waits for ever
+            _LOG.exception("opening %s failed", ref)
+            job.error = ChakraError(self._public(f"{ref}: cannot be opened: {type(error).__name__}: {error}"))
             return
         with self._lock:
             self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic())
             self._jobs.pop(ref, None)
             self._evict(keep=ref)
+
+    def _public(self, text: str) -> str:
+        """A message with the server's own paths replaced by the names that references use."""
+        for name, path in self.roots.items():
+            text = text.replace(str(path), name)
+        return text
 
     def _evict(self, keep: str) -> None:
         """Forget the least recently used runs while all together are over the limit."""

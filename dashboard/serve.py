@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
+import shutil
 import socket
 import sys
 import tempfile
@@ -10,6 +12,7 @@ import threading
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 from chakra_core.errors import ChakraError
 from chakra_core.samples import samples_root
@@ -18,6 +21,7 @@ from dashboard.settings import Settings
 __all__ = ["serve", "settings_for"]
 
 _THREADS = 8
+_FEW_FILES = 1024
 
 
 def settings_for(
@@ -30,7 +34,8 @@ def settings_for(
 ) -> Settings:
     """Settings that let the given paths, and the bundled samples, be opened.
 
-    A folder becomes a root that can be browsed; a file is opened at once and its folder becomes the root.
+    A file becomes a root of its own, so that nothing beside it can be reached, and is opened at the first visit. A
+    folder becomes a root that can be browsed, and is opened at the first visit where it holds exactly one run.
 
     Raises:
         ChakraError: a path does not exist.
@@ -40,16 +45,17 @@ def settings_for(
     for path in paths:
         if not path.exists():
             raise ChakraError(f"{path}: there is no such file or folder")
-        folder = (path if path.is_dir() else path.parent).resolve()
-        name = next((name for name, root in roots.items() if root == folder), "") or _free_name(roots, folder)
-        roots[name] = folder
-        if not path.is_dir():
-            opened.append(f"{name}/{path.name}")
+        place = path.expanduser().resolve()
+        name = next((name for name, root in roots.items() if root == place), "") or _free_name(roots, place)
+        roots[name] = place
+        if place.is_file() or _is_one_run(place):
+            opened.append(name)
     where = upload_dir or Path(tempfile.mkdtemp(prefix="chakra-uploads-"))
     where.mkdir(parents=True, exist_ok=True)
     return Settings(
         roots=roots,
-        upload_dir=where,
+        upload_dir=where.resolve(),
+        keep_uploads=upload_dir is not None,
         opened=tuple(opened),
         token=token,
         max_upload_bytes=max_upload_bytes,
@@ -57,9 +63,21 @@ def settings_for(
     )
 
 
-def _free_name(roots: dict[str, Path], folder: Path) -> str:
+def _is_one_run(folder: Path) -> bool:
+    """Whether a folder of few files holds exactly one run; larger trees are for browsing."""
+    from chakra_core.opening import discover
+
+    if len(list(itertools.islice(folder.rglob("*"), _FEW_FILES + 1))) > _FEW_FILES:
+        return False
+    try:
+        return len(discover(folder)) == 1
+    except ChakraError:
+        return False
+
+
+def _free_name(roots: dict[str, Path], place: Path) -> str:
     """A name for a root that no other has; ``uploads`` is kept for uploads."""
-    base = folder.name or "root"
+    base = place.name or "root"
     name, at = base, 2
     while name in roots or name == "uploads" or "/" in name:
         name, at = f"{base}-{at}", at + 1
@@ -81,8 +99,15 @@ def serve(settings: Settings, *, host: str = "127.0.0.1", port: int = 8050, open
     if not _is_loopback(host) and not settings.token:
         raise ChakraError(f"--host {host}: others could reach this server; give --token SECRET too")
     if not _is_loopback(host):
-        names = frozenset({host.lower(), socket.gethostname().lower(), "localhost", "127.0.0.1"})
-        settings = dataclasses.replace(settings, hosts=names)
+        everywhere = host in ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+        named = {
+            host.lower().strip("[]"),
+            socket.gethostname().lower(),
+            socket.getfqdn().lower(),
+            "localhost",
+            "127.0.0.1",
+        }
+        settings = dataclasses.replace(settings, hosts=frozenset({"*"} if everywhere else named))
     app = create_app(settings)
     try:
         server = waitress.create_server(
@@ -94,11 +119,15 @@ def serve(settings: Settings, *, host: str = "127.0.0.1", port: int = 8050, open
     sys.stderr.write(f"chakra-dashboard: serving on {address}  (Ctrl+C stops)\n")
     threading.Thread(target=_warm, name="warm up", daemon=True).start()
     if open_browser:
-        webbrowser.open(address)
+        threading.Timer(
+            0.5, webbrowser.open, (f"{address}?{urlencode({'token': settings.token})}" if settings.token else address,)
+        ).start()
     try:
         server.run()
     finally:
         server.close()
+        if settings.upload_dir is not None and not settings.keep_uploads:
+            shutil.rmtree(settings.upload_dir, ignore_errors=True)
 
 
 def _is_loopback(host: str) -> bool:
@@ -111,10 +140,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _warm() -> None:
-    """Compile the kernels once, on a sample, so that the first trace a person opens does not wait for it."""
-    from chakra_core.opening import open_run
-    from chakra_core.samples import list_samples
+    """Compile the kernels in the background where none are cached yet, so that nobody waits for it later."""
+    import chakra_core
+    from dashboard.warm import warm
 
-    for sample in list_samples():
-        open_run([sample.path])
-        return
+    if not any((Path(chakra_core.__file__).parent / "__pycache__").glob("*.nbi")):
+        warm()

@@ -15,19 +15,21 @@ class Settings:
     """Everything that decides what a server may do.
 
     Attributes:
-        roots: folders that may be browsed and opened, by the name the URL knows them by.
-        upload_dir: where uploads are kept, one folder per browser session.
+        roots: what may be opened, by the name the URL knows it by: folders, which can be browsed, and single files.
+        upload_dir: where uploads are kept; None: none are accepted.
+        keep_uploads: whether uploads outlive the server.
         opened: run references to show first.
         token: secret that visitors need; None lets everybody in (only sensible on loopback).
-        hosts: host names that requests may be addressed to; empty allows loopback names only.
+        hosts: host names that requests may be addressed to; empty allows loopback names only, ``*`` every name.
         max_upload_bytes: largest upload.
         memory_limit_bytes: loaded runs beyond it are dropped, least recently used first.
     """
 
     roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
     upload_dir: Path | None = None
+    keep_uploads: bool = True
     opened: tuple[str, ...] = ()
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     hosts: frozenset[str] = frozenset()
     max_upload_bytes: int = 16_000_000_000
     memory_limit_bytes: int = 8_000_000_000

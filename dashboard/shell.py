@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
 from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
+from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
 from dashboard.details import details
 from dashboard.icons import icon
-from dashboard.library import Library, LoadedRun
+from dashboard.library import Library
 from dashboard.page import Context, Page
 from dashboard.pages import PAGES
 from dashboard.settings import Settings
 from dashboard.state import Ids, Selection, ViewState
+from dashboard.words import plain
 
-__all__ = ["content_for", "layout", "register"]
+__all__ = ["content_for", "layout", "register", "renumbered"]
 
+_LOG = logging.getLogger(__name__)
 _TICK = "loaded-tick"
+_FAILED = "failed-runs"
 _THEME = {
     "fontFamily": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
     "primaryColor": "indigo",
@@ -29,31 +35,33 @@ _THEME = {
 
 
 def layout(settings: Settings) -> Component:
-    """The frame of the application."""
+    """The frame of the application, in the theme that ``boot.js`` told the server before this was asked for."""
+    theme = "dark" if has_request_context() and request.cookies.get("ck_theme") == "dark" else "light"
     stores = [
-        dcc.Location(id=Ids.URL, refresh=False),
-        dcc.Store(id=Ids.RUNS, data=list(settings.opened)),
+        dcc.Store(id=Ids.URL),
+        dcc.Store(id=Ids.RUNS, data=[]),
         dcc.Store(id=Ids.SELECTION),
         dcc.Store(id=Ids.WINDOW),
         dcc.Store(id=Ids.PARAMS, data={}),
-        dcc.Store(id=Ids.THEME),
+        dcc.Store(id=Ids.THEME, data=theme),
         dcc.Store(id=Ids.NAVIGATE),
         dcc.Store(id=Ids.PAGE),
         dcc.Store(id=_TICK, data=0),
+        dcc.Store(id=_FAILED, data=[]),
         dcc.Store(id="defaults", data=list(settings.opened)),
     ]
     frame = html.Div(
         [
             html.Header([_brand(), html.Div(id="run-chips", className="ck-chips"), _tools()], className="ck-header"),
             html.Nav([_nav_link(page) for page in PAGES], className="ck-nav", **{"aria-label": "Pages"}),
-            html.Main(id=Ids.CONTENT, className="ck-main"),
+            html.Main([html.Div(id="problems"), html.Div(id=Ids.CONTENT, className="ck-content")], className="ck-main"),
             html.Aside(html.Div(id="details", className="ck-details-body"), id="details-panel", className="ck-details"),
             html.Div(id="toast", className="ck-toast", role="alert"),
         ],
         id="frame",
         className="ck-frame",
     )
-    return dmc.MantineProvider([*stores, frame], id="mantine", theme=_THEME, forceColorScheme="light")
+    return dmc.MantineProvider([*stores, frame], id="mantine", theme=_THEME, forceColorScheme=theme)
 
 
 def _brand() -> Component:
@@ -89,7 +97,8 @@ def register(app: Dash, library: Library) -> None:
     app.clientside_callback(
         ClientsideFunction("ckState", "read"),
         *(Output(name, "data") for name in shared),
-        Input(Ids.URL, "href"),
+        Input(Ids.URL, "data"),
+        *(State(name, "data") for name in shared),
         State("defaults", "data"),
     )
     app.clientside_callback(
@@ -101,6 +110,7 @@ def register(app: Dash, library: Library) -> None:
     app.clientside_callback(
         ClientsideFunction("ckState", "navigate"),
         Output(Ids.PAGE, "data", allow_duplicate=True),
+        Output(Ids.NAVIGATE, "data"),
         Input(Ids.NAVIGATE, "data"),
         prevent_initial_call=True,
     )
@@ -122,6 +132,14 @@ def register(app: Dash, library: Library) -> None:
         Input(Ids.PAGE, "data"),
         State("frame", "className"),
     )
+    kept = [Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS]
+    app.clientside_callback(
+        ClientsideFunction("ckState", "removeRun"),
+        *(Output(name, "data", allow_duplicate=True) for name in kept),
+        Input({"type": "remove-run", "at": ALL}, "n_clicks"),
+        *(State(name, "data") for name in kept[:3]),
+        prevent_initial_call=True,
+    )
     _register_server(app, library)
 
 
@@ -134,7 +152,7 @@ def _register_server(app: Dash, library: Library) -> None:
     ) -> Component | Any:  # fmt: skip
         if page is None:
             return no_update
-        between = (int(window[0]), int(window[1])) if window else None
+        between = _between(window)
         state = ViewState(
             page, tuple(runs or ()), Selection.from_data(selection), between, theme or "light", params or {}
         )
@@ -148,55 +166,76 @@ def _register_server(app: Dash, library: Library) -> None:
 
     page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
     others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS)]
-    app.callback(Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others)(show)
+    app.callback(
+        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others,
+        running=[(Output("load-poll", "disabled"), True, False)],  # else each tick would start the page anew
+    )(show)  # fmt: skip
     app.callback(Output("run-chips", "children"), runs, tick)(chips)
     app.callback(Output("details", "children"), Input(Ids.SELECTION, "data"), runs, tick)(show_details)
-    app.callback(
-        Output(Ids.RUNS, "data", allow_duplicate=True),
-        Output(Ids.SELECTION, "data", allow_duplicate=True),
-        Input({"type": "remove-run", "at": ALL}, "n_clicks"),
-        State(Ids.RUNS, "data"),
-        prevent_initial_call=True,
-    )(_remove)
     _register_loading(app, library)
 
 
-def _remove(clicks: list[int | None], runs: list[str]) -> Any:
-    """Close a run: the selection goes with it, since it may have been in that run."""
-    if not any(clicks) or not isinstance(ctx.triggered_id, dict):
-        return no_update, no_update
-    gone = ctx.triggered_id["at"]
-    return [ref for at, ref in enumerate(runs) if at != gone], None
-
-
 def _register_loading(app: Dash, library: Library) -> None:
-    """The callbacks of the loading panel: progress, cancel, try again."""
+    """The callbacks of the loading panel: progress, cancel, and what becomes of runs that could not be opened."""
 
-    def poll(_ticks: int, runs: list[str] | None, tick: int) -> Any:
-        if any(library.status(ref).state == "loading" for ref in runs or []):
-            return _progress(library, runs or []), no_update
-        return no_update, tick + 1
+    def poll(_ticks: int, refs: list[str] | None, tick: int, failed: list[list[str]] | None, selection: Any) -> Any:
+        """Show progress; when all is over, close the runs that failed and say why, so that the others are shown."""
+        states = {ref: library.status(ref) for ref in refs or []}
+        if any(one.state == "loading" for one in states.values()):
+            return _progress(library, refs or []), no_update, no_update, no_update, no_update
+        bad = [[ref, one.message] for ref, one in states.items() if one.state == "failed"]
+        for ref, _ in bad:
+            library.forget(ref)
+        if not bad:
+            return no_update, tick + 1, no_update, no_update, no_update
+        kept = [ref for ref in refs or [] if states[ref].state != "failed"]
+        told = [entry for entry in failed or [] if entry[0] not in states]
+        return no_update, tick + 1, kept, [*told, *bad], renumbered(selection, refs or [], kept)
 
-    def cancel(clicks: int | None, runs: list[str] | None) -> Any:
-        for ref in runs or [] if clicks else []:
+    def cancel(clicks: int | None, refs: list[str] | None) -> Any:
+        for ref in refs or [] if clicks else []:
             library.cancel(ref)
         return bool(clicks)
 
-    def retry(clicks: int | None, runs: list[str] | None, tick: int) -> Any:
-        for ref in runs or [] if clicks else []:
-            library.forget(ref)
-        return tick + 1 if clicks else no_update
+    def answer(clicks: list[int | None], refs: list[str] | None, failed: list[list[str]] | None) -> Any:
+        """A button of the failures: dismiss one, or open it again."""
+        chosen = ctx.triggered_id
+        if not any(clicks) or not isinstance(chosen, dict) or chosen["at"] >= len(failed or []):
+            return no_update, no_update
+        ref = (failed or [])[chosen["at"]][0]
+        rest = [entry for entry in failed or [] if entry[0] != ref]
+        return rest, [*(refs or []), ref] if chosen["do"] == "retry" else no_update
 
-    runs, tick = State(Ids.RUNS, "data"), State(_TICK, "data")
+    runs, tick, failed = State(Ids.RUNS, "data"), State(_TICK, "data"), State(_FAILED, "data")
     app.callback(
-        Output("load-progress", "children"), Output(_TICK, "data"), Input("load-poll", "n_intervals"), runs, tick,
+        Output("load-progress", "children"), Output(_TICK, "data"), Output(Ids.RUNS, "data", allow_duplicate=True),
+        Output(_FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Input("load-poll", "n_intervals"), runs, tick, failed, State(Ids.SELECTION, "data"),
         prevent_initial_call=True,
     )(poll)  # fmt: skip
     app.callback(Output("load-cancel", "disabled"), Input("load-cancel", "n_clicks"), runs)(cancel)
     app.callback(
-        Output(_TICK, "data", allow_duplicate=True), Input("load-retry", "n_clicks"), runs, tick,
+        Output(_FAILED, "data", allow_duplicate=True), Output(Ids.RUNS, "data", allow_duplicate=True),
+        Input({"type": "failed-run", "do": ALL, "at": ALL}, "n_clicks"), runs, failed,
         prevent_initial_call=True,
-    )(retry)  # fmt: skip
+    )(answer)  # fmt: skip
+    app.callback(Output("problems", "children"), Input(_FAILED, "data"))(_failures)
+
+
+def renumbered(selection: Any, refs: Sequence[str], kept: Sequence[str]) -> dict[str, int] | None:
+    """The selection in the numbering of the runs that are left; None where its run is not among them."""
+    chosen = Selection.from_data(selection)
+    if chosen is None or chosen.run >= len(refs) or refs[chosen.run] not in kept:
+        return None
+    return Selection(list(kept).index(refs[chosen.run]), chosen.rank, chosen.row).to_data()
+
+
+def _between(window: Any) -> tuple[int, int] | None:
+    """A time window as a store holds it; None where it makes no sense."""
+    if not isinstance(window, list) or len(window) != 2 or not all(isinstance(ns, int | float) for ns in window):
+        return None
+    first, last = int(window[0]), int(window[1])
+    return (first, last) if 0 <= first < last else None
 
 
 def content_for(library: Library, state: ViewState) -> Component:
@@ -204,25 +243,22 @@ def content_for(library: Library, state: ViewState) -> Component:
     page = next((page for page in PAGES if page.slug == state.page), PAGES[0])
     if page.runs and len(state.runs) < page.runs:
         return _too_few(page, len(state.runs))
-    states = [library.request(ref) for ref in state.runs] if page.runs else []
-    failed = [(ref, one.message) for ref, one in zip(state.runs, states, strict=False) if one.state == "failed"]
-    if failed and len(failed) > len(state.runs) - page.runs:
-        return _failed(failed)
-    if any(one.state == "loading" for one in states):
+    if page.runs and any(library.request(ref).state != "ready" for ref in state.runs):
         return _loading(library, list(state.runs))
-    runs = _loaded(library, state.runs) if page.runs else ()
-    return html.Div(page.layout(Context(library, runs, state)), className=f"ck-page ck-page-{page.slug}")
+    try:
+        runs = tuple(library.get(ref) for ref in state.runs) if page.runs else ()
+        return html.Div(page.layout(Context(library, runs, state)), className=f"ck-page ck-page-{page.slug}")
+    except ChakraError as error:
+        return _broken(page, str(error))
+    except Exception as error:  # noqa: BLE001 - a page may fail in any way; it must not take the frame with it
+        _LOG.exception("page %s failed", page.slug)
+        return _broken(page, f"{type(error).__name__}: {error}")
 
 
-def _loaded(library: Library, refs: tuple[str, ...]) -> tuple[LoadedRun, ...]:
-    runs = []
-    for ref in refs:
-        try:
-            runs.append(library.get(ref))
-        except ChakraError:
-            if library.status(ref).state != "failed":
-                raise
-    return tuple(runs)
+def _broken(page: Page, text: str) -> Component:
+    return html.Div(
+        [html.H2(f"{page.title} cannot be shown"), html.P(text, className="ck-error")], className="ck-empty"
+    )
 
 
 def _too_few(page: Page, have: int) -> Component:
@@ -238,21 +274,24 @@ def _too_few(page: Page, have: int) -> Component:
     )
 
 
-def _failed(failed: list[tuple[str, str]]) -> Component:
-    return html.Div(
-        [
-            html.H2("This could not be opened"),
-            *[html.Div([html.Code(ref), html.P(message)], className="ck-error") for ref, message in failed],
-            html.Div(
-                [
-                    html.Button("Try again", id="load-retry", className="ck-button"),
-                    html.A("Open something else", href="/open", className="ck-button ck-link", **{"data-page": "open"}),
-                ],
-                className="ck-row",
-            ),
-        ],
-        className="ck-empty",
-    )
+def _failures(failed: list[list[str]] | None) -> list[Component]:
+    """One notice per run that could not be opened."""
+
+    def button(do: str, at: int, text: str) -> Component:
+        return html.Button(text, id={"type": "failed-run", "do": do, "at": at}, className="ck-button ck-small")
+
+    return [
+        html.Div(
+            [
+                html.Div([html.Strong(f"{ref} was not opened"), html.Span(plain(message, 1500))]),
+                button("retry", at, "Try again"),
+                button("dismiss", at, "Dismiss"),
+            ],
+            className="ck-problem",
+            role="alert",
+        )
+        for at, (ref, message) in enumerate(failed or [])
+    ]
 
 
 def _loading(library: Library, refs: list[str]) -> Component:

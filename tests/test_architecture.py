@@ -50,7 +50,7 @@ def test_exports_are_literal_and_sorted():
 
 
 def test_top_level_holds_only_what_was_agreed():
-    allowed = {"assets", "chakra_core", "dashboard", "sample_traces", "tests", ".ci", ".github", "docs"}
+    allowed = {"assets", "chakra_core", "dashboard", "sample_traces", "tests", ".ci", ".github"}
     folders = {name.split("/")[0] for name in tracked() if "/" in name}
     assert folders <= allowed
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chakra_core.samples import samples_root
 from dashboard.__main__ import main, with_default_verb
 from tests.conftest import corpus_root
 
@@ -87,3 +88,63 @@ def test_info_succeeds_on_every_trace_of_the_corpus(capsys: pytest.CaptureFixtur
         document = json.loads(captured.out)
         assert status == 0, captured.err
         assert document["traces"]
+
+
+def test_compare_and_analyze_print_the_contract(capsys: pytest.CaptureFixture[str]):
+    root = samples_root()
+    h100, mi300x = (str(root / f"transformer_dp2_tp4_simulated_{name}") for name in ("h100", "mi300x"))
+    status, document = run_json(capsys, "compare", h100, mi300x)
+    assert status == 0
+    delta = document["runs"][0]["delta"]
+    change = sum(delta[f"{part}_ns"] for part in ("compute", "exposed_comm", "exposed_memory", "idle"))
+    total = [
+        sum(one[f"{part}_ns"] for part in ("compute", "exposed_comm", "exposed_memory", "idle"))
+        for one in (document["baseline"], document["runs"][0])
+    ]
+    assert change == total[1] - total[0]
+    status, document = run_json(capsys, "analyze", h100, "--ranks", "0,2-3", "--range", "10ms:20ms")
+    assert status == 0
+    assert [trace["rank"] for trace in document["traces"]] == [0, 2, 3]
+    for trace in document["traces"]:
+        parts = trace["breakdown"]
+        assert parts["total_ns"] == sum(
+            parts[f"{name}_ns"] for name in ("compute", "exposed_comm", "exposed_memory", "idle")
+        )
+        assert parts["total_ns"] <= 10_000_000
+        assert trace["critical_path"]["dependency"]["length_ns"] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["analyze", "H100", "--ranks", "9"],
+        ["analyze", "H100", "--range", "5ms"],
+        ["analyze", "H100", "--range", "5ms:1ms"],
+        ["analyze", "H100", "--steps", "3"],
+        ["compare", "H100"],
+        ["compare", "H100", "H100", "--baseline", "7"],
+        ["project", "H100", "--hardware", "Abacus"],
+        ["project", "H100", "--hardware", "MI300X", "--link", "0"],
+    ],
+)
+def test_requests_that_make_no_sense_are_one_line_and_status_1(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+):
+    sample = str(samples_root() / "transformer_dp2_tp4_simulated_h100")
+    assert main([sample if word == "H100" else word for word in arguments]) == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "Traceback" not in line
+
+
+def test_project_and_hardware(capsys: pytest.CaptureFixture[str]):
+    sample = str(samples_root() / "transformer_dp2_tp4_simulated_h100")
+    status, document = run_json(capsys, "project", sample, "--hardware", "H100 SXM")
+    assert status == 0
+    assert document["projected_total_ns"] == document["source_total_ns"]
+    assert document["assumptions"]
+    status, document = run_json(capsys, "project", sample, "--hardware", "MI300X", "--compute", "2")
+    assert document["breakdown"]["compute_ns"] < document["source_breakdown"]["compute_ns"]
+    status, document = run_json(capsys, "hardware")
+    assert status == 0
+    assert all(device["sources"] for device in document["devices"])

@@ -27,11 +27,12 @@ def test_paths_in_names_make_the_tree():
     grouping = build_grouping(trace)
     assert grouping.basis == "names"
     view = group_view(trace, grouping)
-    assert labels(view) == ["layer_0", "head"]
+    assert labels(view) == ["layer_0", "head/logits"]
     assert [(box.rows, box.dur_ns, box.is_group) for box in view.nodes] == [(2, 10, True), (1, 5, False)]
     assert [(edge.count, edge.kind) for edge in view.edges] == [(1, EdgeKind.DATA)]
     layer = view.nodes[0].key
-    assert sorted(labels(group_view(trace, grouping, [layer]))) == ["attention", "head", "mlp"]
+    opened = group_view(trace, grouping, [layer])
+    assert sorted(labels(opened)) == ["head/logits", "layer_0/attention/qkv", "layer_0/mlp/up"]
 
 
 def test_call_structure_makes_the_tree_and_opened_callers_point_at_callees():

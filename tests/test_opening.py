@@ -9,6 +9,7 @@ import pytest
 
 from chakra_core.errors import CorruptTrace, UnknownFormat
 from chakra_core.opening import assemble, discover, open_run
+from chakra_core.samples import samples_root
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, NodeKind, Severity, TimeKind
 from chakra_core.trace import ProcessGroup
 from tests.builder import make_trace, node
@@ -94,3 +95,9 @@ def test_orphans_and_unawaited_device_nodes():
     assert findings["device-node-unawaited"].count == 2
     assert trace.columns.domain.tolist() == [Domain.HOST, Domain.DEVICE, Domain.DEVICE]
     assert np.all(trace.columns.start_ns != NO_TIME)
+
+
+def test_a_profile_beside_an_execution_trace_is_one_rank():
+    run = open_run([samples_root() / "pytorch_cpu_step"])
+    assert [trace.meta.format for trace in run.traces] == ["kineto"]
+    assert "other-files" in {finding.code for finding in run.health}

@@ -112,14 +112,15 @@ def test_both_heatmaps_have_one_scale_and_one_length():
     assert above.layout.xaxis.range[1] == below.layout.xaxis.range[1] * 1000  # ns above, µs below: the same length
 
 
-def test_a_clicked_cell_gives_its_window_and_what_ran_most():
-    loaded = device(60, "a")  # 0 to 205 ns: the first kernel runs from 20 to 80
-    window, selection = clicked_cell(loaded, 1, {"points": [{"y": 0, "pointIndex": [0, 20]}]})
-    assert window[0] < window[1] <= 80
-    assert window[0] >= 20
-    assert selection == {"run": 1, "rank": 0, "row": 2}
-    _, nothing = clicked_cell(loaded, 1, {"points": [{"y": 0, "pointIndex": [0, 0]}]})
-    assert nothing is None
+@pytest.mark.parametrize(("column", "row"), [(0, None), (20, 2), (70, 3), (119, 4)])
+def test_a_clicked_cell_gives_its_window_and_what_ran_most(column, row):
+    """0 to 205 ns: kernels from 20 to 80 and from 80 to 145, and one from 200 to the end."""
+    loaded = device(60, "a")
+    middle = heatmaps([loaded, loaded], (0, 1), "score", "light")[0].data[0].x[column]
+    window, selection = clicked_cell(loaded, 1, {"points": [{"x": middle, "y": 0}]})
+    assert window[0] <= middle <= window[1]
+    assert window[1] - window[0] <= 2
+    assert selection == (None if row is None else {"run": 1, "rank": 0, "row": row})
 
 
 def test_letters():

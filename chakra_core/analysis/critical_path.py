@@ -1,9 +1,15 @@
 """The dependency critical path of a trace: its longest chain of dependencies by duration, and every node's slack.
 
-Longest path over data and control dependencies (and the other edges a reader found), each node weighing its
-duration. Edges that close a cycle are left out (health reports them). A node's *slack* is how much longer it could
-take before the chain got longer; it is 0 on the path. Method: Kelley and Walker, *Critical-Path Planning and
-Scheduling*, 1959. What it does not know is waiting for a busy stream: the path bounds the time from below.
+Longest path over the trace's dependencies, each node weighing its duration; a node's *slack* is how much longer it
+could take before the chain got longer, 0 on the path (Kelley and Walker, *Critical-Path Planning and Scheduling*,
+1959). Edges that close a cycle are left out; health reports them.
+
+Where times were measured, host operators enclose each other and work goes on beside them, so the chain runs over the
+segments of the lanes (see ``chakra_core.segments``): what follows on one thread or stream waits for what came before,
+and a dependency leads from the last segment of its source that had ended to the first of its target. Every step goes
+forward in time, so the path is never longer than the trace. Where times are reconstructed or simulated, durations are
+taken as they are and nothing but dependencies counts; waiting for a busy lane is not part of that path, which bounds
+the time from below.
 """
 
 from __future__ import annotations
@@ -17,7 +23,8 @@ from numpy.typing import NDArray
 
 from chakra_core.analysis.scope import WHOLE, Scope, clip_rows
 from chakra_core.graph import break_cycles, longest_path
-from chakra_core.schema import Category, Domain, EdgeKind
+from chakra_core.schema import NO_TIME, Category, EdgeKind, TimeKind
+from chakra_core.segments import Segments, cut
 from chakra_core.trace import Edges, Trace
 
 __all__ = ["DependencyPath", "as_json", "dependency_path", "path_by_category"]
@@ -31,68 +38,19 @@ class DependencyPath:
 
     Attributes:
         length_ns: time on the path.
-        rows: its nodes, first to last, int64.
-        slack_ns: int64 per row of the trace; -1 for rows outside the scope.
-        weights_ns: int64 per row, the durations that were used.
+        rows: its nodes, first to last, int64; an operator that goes on after what it called appears again.
+        spent_ns: int64, parallel to ``rows``: time on the path there; sums to the length.
+        slack_ns: int64 per row of the trace; -1 for rows outside the scope or without a time.
         ignored_edges: edges left out because they close a cycle.
         clipped: durations were cut to a window.
     """
 
     length_ns: int
     rows: I64
+    spent_ns: I64
     slack_ns: I64
-    weights_ns: I64
     ignored_edges: int
     clipped: bool
-
-
-def _weights(trace: Trace, scope: Scope, factors: Mapping[Category, float]) -> I64:
-    """Exclusive durations, clipped and scaled: a host operator that encloses others counts only what is its own."""
-    c = trace.columns
-    weights = np.zeros(len(trace), np.int64)
-    if trace.has_times and scope.clips:
-        inside = clip_rows(trace, np.arange(len(trace), dtype=np.int64), scope)
-        weights[inside.rows] = inside.dur_ns
-    else:
-        weights[:] = c.dur_ns
-    weights[c.category == Category.ANNOTATION] = 0
-    enclosed = np.flatnonzero((c.parent >= 0) & (c.domain == Domain.HOST) & _nested(trace))
-    own = weights.copy()
-    np.subtract.at(own, c.parent[enclosed], weights[enclosed])
-    own = np.maximum(own, 0)
-    if factors:
-        scale = np.ones(len(Category))
-        for category, factor in factors.items():
-            scale[category] = factor
-        own = np.rint(own * scale[c.category]).astype(np.int64)
-    return own
-
-
-def _nested(trace: Trace) -> NDArray[np.bool_]:
-    """Rows that lie inside their parent in time on its lane: only then does the parent's duration hold theirs."""
-    c = trace.columns
-    parent = np.maximum(c.parent, 0)
-    inside = (c.start_ns >= c.start_ns[parent]) & (c.start_ns + c.dur_ns <= c.start_ns[parent] + c.dur_ns[parent])
-    return (c.parent >= 0) & (c.lane == c.lane[parent]) & inside
-
-
-def _with_call_order(trace: Trace) -> Edges:
-    """The trace's edges, and for host operators of a measured trace the order of calls on their thread.
-
-    A caller precedes what it calls, and calls of one caller follow each other: without that, host time of a profile
-    that records no dependencies would not be connected.
-    """
-    c = trace.columns
-    edges = trace.edges
-    if not trace.has_times or (edges.kinds == EdgeKind.CONTROL).any():
-        return edges
-    host = np.flatnonzero((c.domain == Domain.HOST) & (c.category != Category.ANNOTATION) & (c.lane >= 0))
-    order = host[np.lexsort((-c.dur_ns[host], c.start_ns[host], c.lane[host]))]
-    same = c.lane[order[1:]] == c.lane[order[:-1]]
-    sources = np.concatenate([edges.sources, order[:-1][same]])
-    targets = np.concatenate([edges.targets(), order[1:][same]])
-    kinds = np.concatenate([edges.kinds, np.full(int(same.sum()), EdgeKind.CONTROL, np.int8)])
-    return Edges.from_pairs(len(trace), sources, targets, kinds)
 
 
 def dependency_path(
@@ -105,23 +63,90 @@ def dependency_path(
         scope: durations are clipped to its window; nodes outside weigh nothing.
         factors: what-if: multiply the durations of a category, e.g. ``{Category.COMMUNICATION: 0.5}``.
     """
-    weights = _weights(trace, scope, factors or {})
-    edges, closing = break_cycles(_with_call_order(trace))
-    result = longest_path(edges, weights)
-    slack = result.slack_ns
+    edges, closing = break_cycles(trace.edges)
+    measured = trace.meta.time_kind == TimeKind.MEASURED and trace.has_times
+    find = _over_segments if measured else _over_nodes
+    length, rows, spent, slack = find(trace, edges, scope, _scale(factors or {}))
     if scope.clips:
         outside = np.ones(len(trace), np.bool_)
         outside[clip_rows(trace, np.arange(len(trace), dtype=np.int64), scope).rows] = False
         slack = np.where(outside, -1, slack)
-    on_path = result.rows[weights[result.rows] > 0]
-    return DependencyPath(result.length_ns, on_path, slack, weights, int(closing.sum()), scope.clips)
+    return DependencyPath(length, rows[spent > 0], spent[spent > 0], slack, int(closing.sum()), scope.clips)
+
+
+def _scale(factors: Mapping[Category, float]) -> NDArray[np.float64]:
+    scale = np.ones(len(Category))
+    for category, factor in factors.items():
+        scale[category] = factor
+    return scale
+
+
+def _weigh(durations: I64, category: NDArray[np.int8], scale: NDArray[np.float64]) -> I64:
+    return durations if (scale == 1.0).all() else np.rint(durations * scale[category]).astype(np.int64)
+
+
+def _over_nodes(trace: Trace, edges: Edges, scope: Scope, scale: NDArray[np.float64]) -> tuple[int, I64, I64, I64]:
+    c = trace.columns
+    weights = np.zeros(len(trace), np.int64)
+    if scope.clips:
+        inside = clip_rows(trace, np.arange(len(trace), dtype=np.int64), scope)
+        weights[inside.rows] = inside.dur_ns
+    else:
+        weights[:] = c.dur_ns
+    weights[c.category == Category.ANNOTATION] = 0
+    weights = _weigh(weights, c.category, scale)
+    result = longest_path(edges, weights)
+    return result.length_ns, result.rows, weights[result.rows], result.slack_ns
+
+
+def _over_segments(trace: Trace, edges: Edges, scope: Scope, scale: NDArray[np.float64]) -> tuple[int, I64, I64, I64]:
+    c = trace.columns
+    used = np.flatnonzero((c.start_ns != NO_TIME) & (c.lane >= 0) & (c.category != Category.ANNOTATION))
+    parts = cut(used, c.lane.astype(np.int64), c.start_ns, c.start_ns + c.dur_ns)
+    start, end = parts.start_ns, parts.end_ns
+    if scope.window is not None:
+        start, end = np.clip(start, *scope.window), np.clip(end, *scope.window)
+    weights = _weigh(end - start, c.category[parts.row], scale)
+    result = longest_path(_segment_edges(parts, edges, c.start_ns), weights)
+    slack = np.full(len(trace), np.iinfo(np.int64).max)
+    np.minimum.at(slack, parts.row, result.slack_ns)
+    slack[parts.first < 0] = -1
+    return result.length_ns, parts.row[result.rows], weights[result.rows], slack
+
+
+def _segment_edges(parts: Segments, edges: Edges, start_ns: I64) -> Edges:
+    """Order within lanes, and each dependency between the segments that keep it forward in time."""
+    follow = np.flatnonzero(parts.lane[1:] == parts.lane[:-1])
+    sources, targets = edges.sources.astype(np.int64), edges.targets().astype(np.int64)
+    known = (parts.first[sources] >= 0) & (parts.first[targets] >= 0)
+    sources, targets, kinds = sources[known], targets[known], edges.kinds[known]
+    latest = _ended_by(parts, parts.last[sources], start_ns[targets])
+    kept = latest >= 0
+    return Edges.from_pairs(
+        len(parts.row),
+        np.concatenate([follow, latest[kept]]),
+        np.concatenate([follow + 1, parts.first[targets[kept]]]),
+        np.concatenate([np.full(len(follow), EdgeKind.CONTROL, np.int8), kinds[kept]]),
+    )
+
+
+def _ended_by(parts: Segments, segment: I64, moment: I64) -> I64:
+    """For each segment the last on its lane, itself or earlier, that has ended by a moment; -1 where none has."""
+    base = np.flatnonzero(np.r_[True, parts.lane[1:] != parts.lane[:-1]]) if len(parts.lane) else np.zeros(0, np.int64)
+    begin = base[np.searchsorted(base, segment, side="right") - 1] if len(base) else segment
+    low, high = begin - 1, segment.copy()
+    while (open_ := low < high).any():
+        middle = (low + high + 1) // 2
+        ended = parts.end_ns[np.maximum(middle, 0)] <= moment
+        low = np.where(open_ & ended, middle, low)
+        high = np.where(open_ & ~ended, middle - 1, high)
+    return np.where(low < begin, -1, low)
 
 
 def path_by_category(trace: Trace, path: DependencyPath) -> dict[Category, int]:
     """Time on the path by category, in ns, largest first; the values sum to its length."""
-    totals = np.bincount(
-        trace.columns.category[path.rows], weights=path.weights_ns[path.rows], minlength=len(Category)
-    ).astype(np.int64)
+    totals = np.zeros(len(Category), np.int64)
+    np.add.at(totals, trace.columns.category[path.rows], path.spent_ns)
     pairs = [(Category(at), int(total)) for at, total in enumerate(totals) if total]
     return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
@@ -134,7 +159,7 @@ def as_json(trace: Trace, scope: Scope = WHOLE) -> dict[str, Any]:
         "critical_path": {
             "dependency": {
                 "length_ns": path.length_ns,
-                "nodes": len(path.rows),
+                "nodes": len(np.unique(path.rows)),
                 "by_category": by_category,
                 "ignored_edges": path.ignored_edges,
             }

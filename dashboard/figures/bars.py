@@ -30,6 +30,12 @@ PART_LABELS: dict[str, str] = {
 }
 """Words for the parts of the breakdown."""
 
+_STEP_LABELS = {
+    "compute": "Δ compute",
+    "exposed_comm": "Δ exposed<br>comm.",
+    "exposed_memory": "Δ exposed<br>memory",
+    "idle": "Δ idle",
+}
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 _LABEL_LIMIT = 28
 _FEW_ROWS = 24
@@ -136,7 +142,7 @@ def waterfall(
         go.Waterfall(
             x=[
                 _wrapped(first),
-                *(f"Δ {PART_LABELS[part]}".replace("exposed ", "exposed<br>") for part in PARTS),
+                *(_STEP_LABELS[part] for part in PARTS),
                 _wrapped(last),
             ],
             y=[baseline_ns / size, *(deltas[part] / size for part in PARTS), end_ns / size],
@@ -148,7 +154,8 @@ def waterfall(
             decreasing={"marker": {"color": tone["good"]}},
             totals={"marker": {"color": tone["muted"]}},
             connector={"line": {"color": tone["line"], "width": 1}},
-            hovertemplate="%{x}<br>%{text}<extra></extra>",
+            customdata=[_plain(first), *(f"change of {PART_LABELS[part]}" for part in PARTS), _plain(last)],
+            hovertemplate="%{customdata}<br>%{text}<extra></extra>",
         )
     )
     _style(figure, theme, 300, showlegend=False)

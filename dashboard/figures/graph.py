@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from chakra_core.graph_view import GraphView, ViewNode
@@ -35,6 +36,7 @@ _EDGE_STYLE: dict[EdgeKind, tuple[str, str]] = {
 }
 _HEAT = ("#3f7fb5", "#5aa7a0", "#a9b356", "#e0a23c", "#d8673a", "#b3263a")
 _LABEL = 26
+_RANGE = re.compile(r"^([\d,]+ to [\d,]+ of [\d,]+) · (.*)$")
 
 
 def elements(view: GraphView, *, colour: str = "category", selected: int = -1) -> list[dict[str, Any]]:
@@ -65,16 +67,12 @@ def elements(view: GraphView, *, colour: str = "category", selected: int = -1) -
 
 
 def _box(node: ViewNode, spot: tuple[float, float], colour: str, selected: int) -> dict[str, Any]:
-    name = plain(node.label, 200).replace("\n", " ")
-    head = len(name) if len(name) <= _LABEL else _LABEL if name[:1].isdigit() else _LABEL - 11
-    tail = "" if head == len(name) else "…" if name[:1].isdigit() else f"…{name[-10:]}"
-    short = name[:head] + tail
-    second = f"{node.rows:,} nodes · {duration(node.dur_ns)}" if node.rows > 1 else duration(node.dur_ns)
+    lines = _lines(node)
     classes = " ".join(
         part
         for part in (
             "group" if node.is_group else "leaf",
-            "chosen" if not node.is_group and node.key == selected else "",
+            "chosen" if not node.is_group and node.row == selected else "",
         )
         if part
     )
@@ -84,12 +82,26 @@ def _box(node: ViewNode, spot: tuple[float, float], colour: str, selected: int) 
             "key": node.key,
             "row": node.row,
             "group": node.is_group,
-            "label": f"{'+ ' if node.is_group else ''}{short}\n{second}",
+            "label": "\n".join(lines),
+            "height": 14 + 14 * len(lines),
             "colour": colour,
         },
         "position": {"x": round(spot[0], 1), "y": round(spot[1], 1)},
         "classes": classes,
     }
+
+
+def _lines(node: ViewNode) -> list[str]:
+    """What a box says: its name (for a range of siblings, that of the first, and the range), then count and time."""
+    name = plain(node.label, 200).replace("\n", " ")
+    found = _RANGE.match(name)
+    lines = [found[2], found[1]] if found else [name]
+    limit = _LABEL - 3 if node.is_group else _LABEL
+    if len(lines[0]) > limit:
+        lines[0] = f"{lines[0][: limit - 9]}…{lines[0][-8:]}"
+    if node.is_group:
+        lines[0] = f"+ {lines[0]}"
+    return [*lines, f"{node.rows:,} nodes · {duration(node.dur_ns)}" if node.rows > 1 else duration(node.dur_ns)]
 
 
 def _value(node: ViewNode, colour: str) -> float:
@@ -113,7 +125,7 @@ def stylesheet(theme: str = "light") -> list[dict[str, Any]]:
         {
             "selector": "node",
             "style": {
-                "shape": "round-rectangle", "width": 164, "height": 40, "background-color": "data(colour)", "background-opacity": 0.2,
+                "shape": "round-rectangle", "width": 164, "height": "data(height)", "background-color": "data(colour)", "background-opacity": 0.2,
                 "border-width": 1.5, "border-color": "data(colour)", "label": "data(label)", "color": tone["ink"],
                 "font-size": 10.5, "font-family": "system-ui, sans-serif", "text-valign": "center", "text-halign": "center",
                 "text-wrap": "wrap", "text-max-width": "150px", "line-height": 1.25, "min-zoomed-font-size": 5,

@@ -10,7 +10,7 @@ from dashboard.figures.bars import time_unit
 from dashboard.theme import TONES, template
 from dashboard.words import duration, plain
 
-__all__ = ["SCALES", "heatmap_figure", "row_labels"]
+__all__ = ["SCALES", "bin_at", "heatmap_figure", "row_labels"]
 
 SCALES: dict[str, list[list[object]]] = {
     "light": [[0.0, "#f3f6fb"], [0.25, "#f6d9a8"], [0.5, "#ee9b52"], [0.75, "#d1495b"], [1.0, "#7a1330"]],
@@ -59,7 +59,7 @@ def heatmap_figure(
     """
     values = result.metric(metric)
     centres = (result.edges_ns[:-1] + result.edges_ns[1:]) / 2 - origin_ns
-    factor, unit = time_unit(max(float(result.edges_ns[-1] - origin_ns), 1.0))
+    factor, unit = _unit(result, origin_ns)
     figure = go.Figure(
         go.Heatmap(
             z=values,
@@ -76,7 +76,6 @@ def heatmap_figure(
                 "title": {"text": METRICS[metric], "side": "right", "font": {"size": 11}},
                 "tickformat": ".0%",
                 "thickness": 12,
-                "outlinewidth": 0,
                 "tickfont": {"size": 10, "color": TONES[theme]["muted"]},
             },
         )
@@ -96,9 +95,19 @@ def heatmap_figure(
             "tickvals": list(range(0, len(labels), step)),
             "ticktext": [_escaped(label) for label in labels[::step]],
         },
-        hoverlabel={"align": "left", "namelength": -1},
+        hoverlabel={"align": "left"},
     )
     return figure
+
+
+def _unit(result: Heatmap, origin_ns: int) -> tuple[int, str]:
+    return time_unit(max(float(result.edges_ns[-1] - origin_ns), 1.0))
+
+
+def bin_at(result: Heatmap, x: float, origin_ns: int) -> int:
+    """Bin of a position on the time axis, in the unit of the axis; the nearest one for positions beside it."""
+    moment = x * _unit(result, origin_ns)[0] + origin_ns
+    return int(np.clip(np.searchsorted(result.edges_ns, moment, side="right") - 1, 0, result.shape[1] - 1))
 
 
 def _height(rows: int) -> int:

@@ -1,4 +1,4 @@
-"""The two bottleneck heatmaps of the Compare page: one metric, one colour scale, one length of the time axis."""
+"""What the Compare page shows twice: two timelines with one window, two bottleneck heatmaps with one colour scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
+import numpy as np
 import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
@@ -16,9 +17,10 @@ from dashboard.figures.heatmap import heatmap_figure
 from dashboard.library import LoadedRun
 from dashboard.pages._compare_view import graph, letter, panel
 from dashboard.pages.bottlenecks import heatmap_of
+from dashboard.timeline_component import timeline
 from dashboard.words import plain
 
-__all__ = ["clicked_cell", "heatmaps", "maps_panel", "metric_of"]
+__all__ = ["clicked_cell", "heatmaps", "maps_panel", "metric_of", "timelines"]
 
 _BINS = 120
 
@@ -71,14 +73,26 @@ def maps_panel(
     )
 
 
+def timelines(runs: Sequence[LoadedRun], chosen: tuple[int, int]) -> list[Component]:
+    """The timelines of the chosen runs, one above the other; whichever is moved, both show the same window."""
+    return [
+        timeline(
+            f"compare-timeline-{at}", runs[at].ref, at, group="compare",
+            title=f"{letter(at)}  {plain(runs[at].run.label, 60)}",
+        )
+        for at in chosen
+    ]  # fmt: skip
+
+
 def clicked_cell(loaded: LoadedRun, at: int, clicked: Mapping[str, Any]) -> tuple[list[int], dict[str, int] | None]:
     """Window (relative to the run's start) of a clicked cell, and the selection of what ran most in it."""
     found = _map_of(loaded)
-    point = clicked["points"][0]
-    index = point["pointIndex"]
-    row, column = int(point["y"]), int(index[1] if isinstance(index, list) else index)
-    row, column = min(max(row, 0), found.shape[0] - 1), min(max(column, 0), found.shape[1] - 1)
-    origin = loaded.run.origin_ns
+    point, origin = clicked["points"][0], loaded.run.origin_ns
+    factor, _ = time_unit(max(int(found.edges_ns[-1]) - origin, 1))
+    at_ns = origin + int(float(point["x"]) * factor)  # the figure's x are the middles of the bins, in its unit
+    column = int(np.searchsorted(found.edges_ns, at_ns, side="right")) - 1
+    row = min(max(int(point["y"]), 0), found.shape[0] - 1)
+    column = min(max(column, 0), found.shape[1] - 1)
     window = [int(found.edges_ns[column]) - origin, int(found.edges_ns[column + 1]) - origin]
     top = int(found.top_row[row, column])
     return window, None if top < 0 else {"run": at, "rank": found.ranks[row], "row": top}

@@ -147,7 +147,7 @@ def charts(result: Comparison, other: int, theme: str, *, share: bool) -> tuple[
     if any(run.devices for run in result.runs):
         parts = breakdown_bars(bars, theme, share=share)
         changes = {part: result.deltas[other].part(part) for part in PARTS}
-        steps = waterfall(base.total_ns, changes, theme, names=(names[result.baseline], names[other]))
+        steps = waterfall(base.total_ns, changes, theme, names=(f"{letter(result.baseline)} baseline", letter(other)))
     else:
         host = {name: [run.span_ns, run.work_ns] for name, run in zip(names, result.runs, strict=True)}
         parts = grouped_bars(["span", "operators, self"], host, theme)
@@ -221,7 +221,7 @@ def operator_grid(result: Comparison, grid_id: str, other: int) -> AgGrid:
             "theme": {"function": _GRID_THEME},
         },
         className="ck-grid",
-        style={"height": f"{88 + 30 * min(max(len(result.operators), 2), 11)}px", "width": "100%"},
+        style={"height": f"{99 + 30 * min(max(len(result.operators), 2), 11)}px", "width": "100%"},
     )
 
 
@@ -236,17 +236,17 @@ def _columns(result: Comparison, other: int) -> list[dict[str, Any]]:
     order = range(len(result.runs))
     others = sorted((at for at in order if at != result.baseline), key=lambda at: (at != other, at))
     filtered = {"filter": "agTextColumnFilter", "floatingFilter": True, "suppressHeaderFilterButton": True}
-    named = {"headerName": "Operator", "minWidth": 280, "flex": 1, "tooltipField": "name"}
+    named = {"headerName": "Operator", "minWidth": 240, "flex": 1, "tooltipField": "name"}
     return [
         {"field": "name", **named, **filtered},
-        {"field": "category", "headerName": "Category", "width": 130, **filtered},
-        {"field": "how", "headerName": "Matched by", "width": 170, **filtered},
-        *({"field": f"calls{at}", "headerName": f"{letter(at)} calls", **number, "width": 88} for at in order),
         *(
             {"field": f"ns{at}", "headerName": f"{letter(at)} {units[at]}", **number, "valueFormatter": _TIME}
             for at in order
         ),
         *(column for at in others for column in _change_columns(at, number, others, sort=at == other)),
+        *({"field": f"calls{at}", "headerName": f"{letter(at)} calls", **number, "width": 88} for at in order),
+        {"field": "category", "headerName": "Category", "width": 130, **filtered},
+        {"field": "how", "headerName": "Matched by", "width": 170, **filtered},
     ]
 
 

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dash_ag_grid import AgGrid
 
 from chakra_core.analysis.bottleneck import METRICS, Heatmap, bottlenecks, worst_cells
-from dashboard.figures.heatmap import heatmap_figure, row_labels
+from dashboard.figures.heatmap import bin_at, heatmap_figure, row_labels
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
 from dashboard.state import Ids
@@ -144,16 +144,17 @@ def _records(loaded: LoadedRun, result: Heatmap, metric: str) -> list[dict[str, 
 
 def _grid(loaded: LoadedRun, result: Heatmap, metric: str, theme: str) -> AgGrid:
     columns = [
-        {"field": "where", "headerName": "Row", "width": 104},
-        {"field": "from", "headerName": "From", "width": 104},
+        {"field": "where", "headerName": "Row", "width": 78},
+        {"field": "from", "headerName": "From", "width": 96},
         {
             "field": "value",
-            "headerName": METRICS[metric].capitalize(),
-            "width": 92,
+            "headerName": "Share",
+            "headerTooltip": METRICS[metric],
+            "width": 70,
             "valueFormatter": {"function": "d3.format('.0%')(params.value)"},
         },
-        {"field": "cause", "headerName": "Mostly", "width": 142},
-        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 140, "tooltipField": "operator"},
+        {"field": "cause", "headerName": "Mostly", "flex": 1, "minWidth": 110, "tooltipField": "cause"},
+        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 110, "tooltipField": "operator"},
     ]
     return AgGrid(
         id=PAGE.id("worst"),
@@ -199,9 +200,8 @@ def register(app: Dash, library: Library) -> None:
             return no_update, no_update, no_update
         loaded = library.get(runs[int(at)])
         result = heatmap_of(loaded, rows, int(bins))
-        return _go(
-            loaded, result, int(at), int(clicked["points"][0]["y"]), _bin_of(result, clicked["points"][0]["pointIndex"])
-        )
+        point = clicked["points"][0]
+        return _go(loaded, result, int(at), int(point["y"]), bin_at(result, float(point["x"]), loaded.run.origin_ns))
 
     def choose(chosen: list[dict[str, Any]] | None, at: str) -> Any:
         if not chosen:
@@ -221,12 +221,6 @@ def register(app: Dash, library: Library) -> None:
     app.callback(
         *targets, Input(PAGE.id("worst"), "selectedRows"), State(PAGE.id("run"), "value"), prevent_initial_call=True
     )(choose)
-
-
-def _bin_of(result: Heatmap, index: Any) -> int:
-    """Column of a clicked point: Plotly gives ``[row, column]`` for a heatmap."""
-    at = index[1] if isinstance(index, list) else int(index)
-    return min(max(int(at), 0), result.shape[1] - 1)
 
 
 def _go(loaded: LoadedRun, result: Heatmap, at: int, row: int, bin_: int) -> Any:

@@ -15,6 +15,7 @@ from dashboard.page import Context, Page
 from dashboard.pages import _compare_maps as maps
 from dashboard.pages import _compare_view as view
 from dashboard.state import Ids
+from dashboard.timeline_component import follow_stores, store
 
 __all__ = ["PAGE"]
 
@@ -40,6 +41,10 @@ def _choice(params: Mapping[str, str] | None, count: int) -> tuple[int, int]:
     return base, other if other >= 0 and other != base else next((at for at in range(count) if at != base), 0)
 
 
+def _is_share(params: Mapping[str, str] | None) -> bool:
+    return (params or {}).get("bars") == "share"
+
+
 def _comparison(runs: Sequence[LoadedRun], base: int) -> Comparison:
     key = (_SLUG, tuple(loaded.ref for loaded in runs), base)
     return runs[0].result(key, lambda _: compare([loaded.run for loaded in runs], base))
@@ -48,7 +53,7 @@ def _comparison(runs: Sequence[LoadedRun], base: int) -> Comparison:
 def _layout(context: Context) -> Component:
     base, other = _choice(context.state.params, len(context.runs))
     result = _comparison(context.runs, base)
-    share = context.state.params.get("bars") == "share"
+    share = _is_share(context.state.params)
     bars, steps, categories = view.charts(result, other, context.state.theme, share=share)
     toggle = dmc.SegmentedControl(
         id=_id("bars"), size="xs", value="share" if share else "time",
@@ -72,6 +77,14 @@ def _layout(context: Context) -> Component:
                 className="ck-columns",
             ),
             view.panel("Operators", view.operator_grid(result, _id("grid"), other), note=how),
+            view.panel(
+                "Timelines",
+                html.Div(
+                    maps.timelines(context.runs, (base, other)), id=_id("timelines"), className="ck-compare-timelines"
+                ),
+                store(_SLUG),
+                note="one window for both, from the start of each run",
+            ),
             maps.maps_panel(context.runs, (base, other), context.state.params, context.state.theme, _MAP_IDS),
             html.Div(
                 [
@@ -112,6 +125,7 @@ def _register(app: Dash, library: Library) -> None:
     _register_choice(app)
     _register_content(app, library)
     _register_selection(app, library)
+    follow_stores(app, _SLUG)
 
 
 def _register_choice(app: Dash) -> None:
@@ -124,8 +138,10 @@ def _register_choice(app: Dash) -> None:
         elif base == other:  # choosing the run of the other side swaps the sides
             was_base, was_other = map(str, _choice(params, 26))
             base, other = (base, was_base) if ctx.triggered_id == _id("base") else (was_other, other)
-        wanted = {**(params or {}), "base": base, "with": other, "bars": bars, "metric": metric}
-        return no_update if wanted == params else wanted
+        shown = (*map(str, _choice(params, 26)), "share" if _is_share(params) else "time", maps.metric_of(params))
+        if (base, other, bars, metric) == shown:  # as when the controls appear
+            return no_update
+        return {**(params or {}), "base": base, "with": other, "bars": bars, "metric": metric}
 
     app.callback(
         Output(Ids.PARAMS, "data", allow_duplicate=True),
@@ -141,16 +157,16 @@ def _register_content(app: Dash, library: Library) -> None:
     def update(params: dict[str, str] | None, refs: Sequence[str] | None, theme: str | None) -> Any:
         runs = _loaded(library, refs)
         if len(runs) < 2:
-            return (no_update,) * 13
+            return (no_update,) * 14
         base, other = _choice(params, len(runs))
         result = _comparison(runs, base)
         tone = theme or "light"
         grid = view.operator_grid(result, _id("grid"), other)
         return (
             view.run_badges(result), view.notices(result), view.cards(result, other),
-            *view.charts(result, other, tone, share=(params or {}).get("bars") == "share"),
+            *view.charts(result, other, tone, share=_is_share(params)),
             grid.columnDefs, grid.rowData, view.unmatched_list(result), str(base), str(other),
-            *maps.heatmaps(runs, (base, other), maps.metric_of(params), tone),
+            maps.timelines(runs, (base, other)), *maps.heatmaps(runs, (base, other), maps.metric_of(params), tone),
         )  # fmt: skip
 
     app.callback(
@@ -158,7 +174,7 @@ def _register_content(app: Dash, library: Library) -> None:
         Output(_id("breakdown"), "figure"), Output(_id("waterfall"), "figure"), Output(_id("categories"), "figure"),
         Output(_id("grid"), "columnDefs"), Output(_id("grid"), "rowData"), Output(_id("unmatched"), "children"),
         Output(_id("base"), "value"), Output(_id("with"), "value"),
-        Output(_id("map-a"), "figure"), Output(_id("map-b"), "figure"),
+        Output(_id("timelines"), "children"), Output(_id("map-a"), "figure"), Output(_id("map-b"), "figure"),
         Input(Ids.PARAMS, "data"), State(Ids.RUNS, "data"), State(Ids.THEME, "data"),
         prevent_initial_call=True,
     )(update)  # fmt: skip

@@ -15,10 +15,10 @@ from chakra_core.analysis.critical_path import DependencyPath, dependency_path
 from chakra_core.graph_view import GraphView, chain_view, group_view, neighbourhood_view, path_view
 from chakra_core.grouping import Grouping, build_grouping
 from chakra_core.schema import NO_TIME
-from chakra_core.trace import Trace
-from dashboard.figures.graph import COLOURINGS, elements, legend, stylesheet
+from dashboard.figures.graph import COLOURINGS, elements, stylesheet
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
+from dashboard.pages._graph_view import count_line, legend_items, matches
 from dashboard.state import Ids, Selection
 from dashboard.words import plain
 
@@ -26,7 +26,6 @@ __all__ = ["PAGE"]
 
 _MODES = {"groups": "Groups", "near": "Neighbourhood", "critical": "Critical path", "path": "Path between two"}
 _MAX_OPEN = 200
-_MATCHES = 50
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def layout(context: Context) -> Component:
             dcc.Store(id=PAGE.id("dbl")),
             dcc.Store(id=PAGE.id("selected"), data=selection.to_data() if selection else None),
             html.Div(_toolbar(context, choice), className="ck-toolbar"),
-            html.Div(_found(None, ""), id=PAGE.id("matches"), className="ck-matches"),
+            html.Div(matches(None, ""), id=PAGE.id("matches"), className="ck-matches"),
             cyto.Cytoscape(
                 id=PAGE.id("cy"),
                 elements=elements(view, colour=choice.colour, selected=row),
@@ -134,8 +133,8 @@ def layout(context: Context) -> Component:
                 responsive=True,
                 autoRefreshLayout=False,
             ),
-            html.Div(_legend(view, choice.colour), id=PAGE.id("legend"), className="ck-legend"),
-            html.Div(_count_line(view, loaded, choice, hint), id=PAGE.id("count"), className="ck-status"),
+            html.Div(legend_items(view, choice.colour), id=PAGE.id("legend"), className="ck-legend"),
+            html.Div(count_line(view, loaded.run, choice.rank, hint), id=PAGE.id("count"), className="ck-status"),
         ],
         className="ck-graph",
     )
@@ -197,71 +196,6 @@ def _toolbar(context: Context, choice: _Choice) -> list[Component]:
             className="ck-row ck-bottom",
         ),
     ]
-
-
-def _legend(view: GraphView, colour: str) -> list[Component]:
-    boxes, lines = legend(view, colour)
-    shown: list[Component] = [
-        html.Span(
-            [html.Span(className="ck-swatch", style={"backgroundColor": paint}), text], className="ck-legend-item"
-        )
-        for text, paint in boxes
-    ]
-    shown += [
-        html.Span(
-            [html.Span(className="ck-line", style={"borderTop": f"2px {line} {paint}"}), text],
-            className="ck-legend-item",
-        )
-        for text, paint, line in lines
-    ]
-    return shown
-
-
-def _count_line(view: GraphView, loaded: LoadedRun, choice: _Choice, hint: str) -> list[Component]:
-    parts = [
-        f"{len(view.nodes):,} boxes stand for {view.rows_shown:,} of {view.rows_total:,} nodes; {len(view.edges):,} arrows, {view.edges_total:,} dependencies in the trace",
-        f"times {loaded.run.time_kind}",
-        f"rank {choice.rank}",
-    ]
-    if view.truncated:
-        parts.append(view.truncated)
-    line: list[Component] = [html.Span(" · ".join(parts))]
-    if hint:
-        line.append(html.Strong(hint))
-    line.append(html.Span("tap: select · double tap: open a group, or go to the timeline", className="ck-hint"))
-    return line
-
-
-def _find(trace: Trace, text: str) -> list[int]:
-    """Rows whose id is the text, then rows whose name holds it (whatever its case), by position."""
-    wanted = text.strip()
-    rows: list[int] = []
-    if wanted.isdigit() and len(wanted) < 20:
-        try:
-            rows.append(trace.row_of(int(wanted)))
-        except KeyError:
-            rows = []
-    codes = [code for code, name in enumerate(trace.names) if wanted.lower() in name.lower()]
-    rows += np.flatnonzero(np.isin(trace.columns.name, codes)).tolist()
-    return list(dict.fromkeys(rows))
-
-
-def _found(trace: Trace | None, text: str, at: int = 0, rank: int = 0) -> list[Component]:
-    if trace is None or not text.strip():
-        return []
-    rows = _find(trace, text)
-    if not rows:
-        return [html.Span(f"Nothing is called “{plain(text, 60)}”.", className="ck-hint")]
-    head = html.Span(f"{min(len(rows), _MATCHES):,} of {len(rows):,}", className="ck-hint")
-    buttons = [
-        html.Button(
-            f"{plain(trace.name_of(row), 60)} · {int(trace.columns.id[row])}",
-            className="ck-select ck-example",
-            **{"data-run": str(at), "data-rank": str(rank), "data-row": str(row)},
-        )
-        for row in rows[:_MATCHES]
-    ]
-    return [head, *buttons]
 
 
 def register(app: Dash, library: Library) -> None:
@@ -336,8 +270,8 @@ def _answer(library: Library, runs: list[str], params: dict[str, str], chosen: S
     return (
         elements(view, colour=choice.colour, selected=row),
         {"name": "preset", "fit": fit, "padding": 24},
-        _legend(view, choice.colour),
-        _count_line(view, loaded, choice, hint),
+        legend_items(view, choice.colour),
+        count_line(view, loaded.run, choice.rank, hint),
         {"at": choice.at, "rank": choice.rank, "open": list(_opened(loaded, choice))},
         ranks,
         str(choice.rank),
@@ -368,7 +302,7 @@ def _register_taps(app: Dash, library: Library) -> None:
 
     def find(text: str | None, choice: dict[str, Any], runs: list[str]) -> Any:
         trace = library.get(runs[choice["at"]]).run.by_rank(choice["rank"])
-        return _found(trace, text or "", choice["at"], choice["rank"])
+        return matches(trace, text or "", choice["at"], choice["rank"])
 
     choice, runs = State(PAGE.id("choice"), "data"), State(Ids.RUNS, "data")
     app.callback(

@@ -23,7 +23,8 @@ _SAMPLES = "samples"
 def layout(context: Context) -> Component:
     """The page."""
     library = context.library
-    roots = [name for name in library.roots if name not in (UPLOADS, _SAMPLES)]
+    roots = [name for name, path in library.roots.items() if name not in (UPLOADS, _SAMPLES) and path.is_dir()]
+    files = [name for name, path in library.roots.items() if path.is_file()]
     return html.Div(
         [
             dcc.Store(id="open-chosen"),
@@ -44,7 +45,9 @@ def layout(context: Context) -> Component:
                 ],
                 className="ck-title-row",
             ),
-            html.Div([_samples(), _drop_zone(library), _browser(library, roots), _recent()], className="ck-open-grid"),
+            html.Div(
+                [_samples(), _drop_zone(library), _browser(library, roots, files), _recent()], className="ck-open-grid"
+            ),
         ]
     )
 
@@ -87,18 +90,20 @@ def _drop_zone(library: Library) -> Component | None:
                 [
                     icon("plus", 26),
                     html.Strong("Drop files or a folder here"),
-                    html.Span("or click to choose; several files are the ranks of one run"),
+                    html.Span("or click to choose files; several files are the ranks of one run"),
+                    html.Span("Choose a folder", className="ck-button ck-small", **{"data-folder": "yes"}),
                 ],
                 className="ck-drop",
                 role="button",
                 tabIndex="0",
             ),
+            html.Progress(id="upload-bar", value="0", max="1", className="ck-upload-bar"),
             html.P(id="upload-status", className="ck-hint"),
         ]
     )
 
 
-def _browser(library: Library, roots: list[str]) -> Component:
+def _browser(library: Library, roots: list[str], files: list[str]) -> Component:
     first = roots[0] if roots else _SAMPLES
     return html.Section(
         [
@@ -112,6 +117,10 @@ def _browser(library: Library, roots: list[str]) -> Component:
                 ],
                 className="ck-row",
             ),
+            *[
+                _entry(Entry(name, name, is_folder=False, size=library.path_of(name).stat().st_size), 10_000 + at)
+                for at, name in enumerate(files)
+            ],
             html.Div(_listing(library, first), id="open-listing"),
         ]
     )
