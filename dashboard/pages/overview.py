@@ -50,12 +50,16 @@ def _run(loaded: LoadedRun, at: int, theme: str) -> Component:
             _facts(run),
             html.Div(
                 [
-                    html.Div([_look_first(loaded, at), _health(run, at)], className="ck-column"),
-                    html.Div(_where_time_goes(loaded, parts, theme), className="ck-column"),
+                    html.Div(
+                        [_look_first(loaded, at), _health(run, at), _operators(loaded, at, theme)],
+                        className="ck-column",
+                    ),
+                    html.Div(
+                        [*_where_time_goes(loaded, parts, theme), _kernels(loaded, at, theme)], className="ck-column"
+                    ),
                 ],
                 className="ck-columns",
             ),
-            html.Div([_operators(loaded, at, theme), _kernels(loaded, at, theme)], className="ck-columns"),
         ],
         className="ck-run-section",
     )
