@@ -67,7 +67,7 @@ def test_an_exported_table_holds_no_formula(page, base_url):
         page.locator("button:text-is('CSV')").last.click()
     text = saved.value.path().read_text(encoding="utf-8-sig")
     assert saved.value.suggested_filename == "kernels.csv"
-    assert f"\"'{FORMULA.replace(chr(34), chr(34) * 2)}\"" in text
+    assert f'"\'{FORMULA.replace(chr(34), chr(34) * 2)}"' in text
     assert HOSTILE in text
 
 
