@@ -125,10 +125,11 @@ class Library:
             raise ChakraError(f"{name}: the path holds characters that are not allowed")
         try:
             path = (root / rest).resolve() if rest else root
-        except (OSError, ValueError, RuntimeError):  # too long, a loop of links
-            raise ChakraError(f"{ref[:200]}: not found under {name}") from None
-        if not path.is_relative_to(root) or not path.exists() or (name == UPLOADS and path == root):
-            raise ChakraError(f"{ref}: not found under {name}")
+            found = path.is_relative_to(root) and path.exists() and not (name == UPLOADS and path == root)
+        except (OSError, ValueError, RuntimeError):  # a name too long, a loop of links
+            found = False
+        if not found:
+            raise ChakraError(f"{ref[:300]}: not found under {name}")
         return path
 
     def status(self, ref: str) -> LoadStatus:
