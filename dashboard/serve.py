@@ -43,9 +43,9 @@ def settings_for(
     roots: dict[str, Path] = {"samples": samples_root()}
     opened: list[str] = []
     for path in paths:
-        if not path.exists():
-            raise ChakraError(f"{path}: there is no such file or folder")
         place = path.expanduser().resolve()
+        if not place.exists():
+            raise ChakraError(f"{path}: there is no such file or folder")
         name = next((name for name, root in roots.items() if root == place), "") or _free_name(roots, place)
         roots[name] = place
         if place.is_file() or _is_one_run(place):
@@ -56,7 +56,7 @@ def settings_for(
         roots=roots,
         upload_dir=where.resolve(),
         keep_uploads=upload_dir is not None,
-        opened=tuple(opened),
+        opened=tuple(dict.fromkeys(opened)),
         token=token,
         max_upload_bytes=max_upload_bytes,
         memory_limit_bytes=memory_limit_bytes,
