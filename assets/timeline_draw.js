@@ -138,9 +138,12 @@
       const name = rects.names[rects.k[i]];
       const shown = fit(tl, name, room);
       if (!shown) continue;
-      g.fillStyle = tl.inks[rects.c[i]];
+      const dim = tl.search.text && !tl.search.matches(name);
+      g.globalAlpha = dim ? 0.55 : 1;
+      g.fillStyle = dim ? tl.tones.ink : tl.inks[rects.c[i]];
       g.fillText(shown, left + 4, y + h / 2 + 0.5);
     }
+    g.globalAlpha = 1;
   }
 
   function measure(tl, text) {

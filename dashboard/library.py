@@ -197,7 +197,9 @@ class Library:
         try:
             with self._slots:
                 progress(0.0, "reading")
-                run = open_run([self.path_of(ref)], progress=progress)
+                path = self.path_of(ref)
+                self._check_links(ref, path)
+                run = open_run([path], progress=progress)
         except Cancelled as error:
             job.error = error
             return
@@ -215,6 +217,21 @@ class Library:
             self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic())
             self._jobs.pop(ref, None)
             self._evict(keep=ref)
+
+    def _check_links(self, ref: str, folder: Path) -> None:
+        """Refuse a folder with links to files outside of all roots: opening it as a run would read them.
+
+        Raises:
+            ChakraError: it holds such a link.
+        """
+        for path in folder.rglob("*") if folder.is_dir() else ():
+            if not path.is_symlink() or not path.exists():
+                continue
+            target = path.resolve()
+            if not any(target.is_relative_to(root) for name, root in self.roots.items() if name != UPLOADS):
+                raise ChakraError(
+                    f"{ref}: its link {path.name} leads out of the folders given at start; give that one too"
+                )
 
     def _public(self, text: str) -> str:
         """A message with the server's own paths replaced by the names that references use."""
