@@ -5,6 +5,7 @@
   const QUIET = 60;
   const PATIENCE = 160;
   const WIDER = 0.3;
+  const COARSE = 1500;
 
   class Rects {
     constructor(answer, rows, width) {
@@ -121,7 +122,7 @@
       const width = 700;
       try {
         const t1 = Math.max(this.host.span, 1);
-        const answer = await this.get("window", { t0: 0, t1, width, rows: parts.ranges(rows) });
+        const answer = await this.get("window", { t0: 0, t1, width, rows: parts.ranges(rows), most: COARSE });
         this.base = new Rects(answer, rows, width);
         this.host.onBase();
       } catch (error) {

@@ -6,6 +6,7 @@
   const MINI = 38;
   const AXIS = 24;
   const TOP = MINI + AXIS;
+  const MOST = 4000;
   const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
   const BOLD = `600 ${FONT}`;
   const GROUPS = { compute: 1, communication: 10, memory: 8, host: 11 };
@@ -66,20 +67,20 @@
     const detail = tl.feed.detail;
     const base = tl.feed.base;
     let drawn = 0;
-    if (detail) drawn += layer(tl, detail, (row) => [[-Infinity, Infinity]]);
+    if (detail) drawn += layer(tl, detail, () => [[-Infinity, Infinity]], MOST);
     const inside = detail && detail.t0 <= tl.view.t0 && detail.t1 >= tl.view.t1;
     if (base) {
       const outside = detail ? [[-Infinity, detail.t0], [detail.t1, Infinity]] : null;
       drawn += layer(tl, base, (row) => {
         if (!detail || !detail.rowSet.has(row)) return [[-Infinity, Infinity]];
         return inside ? [] : outside;
-      });
+      }, MOST - drawn);
     }
     outlines(tl);
     return drawn;
   }
 
-  function layer(tl, rects, clips) {
+  function layer(tl, rects, clips, most) {
     const g = tl.context;
     const { t0, t1 } = tl.view;
     const scale = tl.scale;
@@ -99,7 +100,7 @@
       for (const [low, high] of clips(rects.row[i])) {
         const from = Math.max(start, low, t0 - 10 / scale);
         const to = Math.min(start + dur, high, t1 + 10 / scale);
-        if (to < from || (to === from && dur > 0)) continue;
+        if (to < from || (to === from && dur > 0) || drawn >= most) continue;
         const x = GUTTER + (from - t0) * scale;
         const w = Math.max((to - from) * scale, 1);
         one(tl, rects, i, x, y, w, at.h, query);
@@ -138,9 +139,12 @@
       const name = rects.names[rects.k[i]];
       const shown = fit(tl, name, room);
       if (!shown) continue;
-      g.fillStyle = tl.inks[rects.c[i]];
+      const dim = tl.search.text && !tl.search.matches(name);
+      g.globalAlpha = dim ? 0.55 : 1;
+      g.fillStyle = dim ? tl.tones.ink : tl.inks[rects.c[i]];
       g.fillText(shown, left + 4, y + h / 2 + 0.5);
     }
+    g.globalAlpha = 1;
   }
 
   function measure(tl, text) {

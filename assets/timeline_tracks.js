@@ -99,9 +99,10 @@
       return y + h;
     }
 
-    // A folded lane shows its first rows as thin lines, a folded rank the first row of each of its lanes.
+    // A folded lane shows rows at even depths as thin lines, a folded rank the first row of each of its lanes.
     squeeze(rows, y, height) {
-      const shown = rows.slice(0, SQUEEZED);
+      const every = Math.max(rows.length / SQUEEZED, 1);
+      const shown = rows.filter((_, at) => Math.floor(at / every) !== Math.floor((at - 1) / every));
       const each = height / shown.length;
       shown.forEach((row, at) => this.rows.set(row, { y: y + at * each, h: Math.max(each - (each > 4 ? 1 : 0.4), 1) }));
     }

@@ -36,9 +36,11 @@
     tl.help.addEventListener("click", () => { tl.help.hidden = true; });
     tl.drawer = make("div", "ck-tl-drawer");
     tl.drawer.hidden = true;
-    tl.line = make("div", "ck-tl-status");
+    tl.line = make("span", "ck-tl-status");
+    tl.foot = make("div", "ck-tl-foot");
+    tl.foot.append(tl.line);
     tl.stage.append(tl.canvas, tl.tooltip, tl.notice, tl.help);
-    tl.root.replaceChildren(tl.bar, tl.stage, tl.drawer, tl.line, tl.spoken);
+    tl.root.replaceChildren(tl.bar, tl.stage, tl.drawer, tl.foot, tl.spoken);
   };
 
   function help() {
@@ -71,7 +73,8 @@
     const kind = parts.element("span", `ck-badge ck-${layout.time_kind}`, layout.time_kind, { title: kindTitle(layout.time_kind) });
     const keys = button("?", "Keys (?)", () => { tl.help.hidden = !tl.help.hidden; tl.canvas.focus(); });
     keys.setAttribute("aria-label", "Keys of the timeline");
-    tl.bar.replaceChildren(...items, legend(tl), kind, keys);
+    tl.bar.replaceChildren(...items, parts.element("span", "ck-tl-space"), kind, keys);
+    tl.foot.replaceChildren(tl.line, legend(tl));
     if (tl.root.dataset.title) tl.bar.prepend(parts.element("span", "ck-tl-title", tl.root.dataset.title));
   };
 
@@ -127,9 +130,9 @@
       for (const [code, chip] of tl.chips) if (chip.hidden && (detail.c.includes(code) || (tl.feed.base && tl.feed.base.c.includes(code)))) chip.hidden = false;
     }
     const { t0, t1 } = tl.view;
-    const bits = [`${parts.duration(Math.max(t0, 0))} – ${parts.duration(t1)}`, `${parts.duration(t1 - t0)} in view`];
-    if (detail) bits.push(`${parts.count(detail.events)} events here and beside`, `${parts.count(tl.rectCount)} rectangles`);
-    if (detail && detail.m.some((count) => count > 1)) bits.push(`shorter than ${parts.duration(detail.exact)} summed up`);
+    const bits = [`${parts.duration(t1 - t0)} in view`];
+    if (detail) bits.push(`${parts.count(detail.events)} events`, `${parts.count(tl.rectCount)} rectangles`);
+    if (detail && detail.m.some((count) => count > 1)) bits.push(`< ${parts.duration(detail.exact)} summed up`);
     tl.line.textContent = bits.join("  ·  ");
   };
 
@@ -290,7 +293,7 @@
     const name = make("td", "ck-tl-name");
     const swatch = make("span", "ck-tl-swatch");
     swatch.style.background = tl.colours[row.c];
-    name.append(swatch, make("span", "", row.name));
+    name.append(swatch, row.name);
     made.append(name, make("td", "", row.lane), make("td", "ck-num", parts.count(row.count)), make("td", "ck-num", parts.duration(row.total)), make("td", "ck-num", parts.duration(row.mean)), make("td", "ck-num", parts.duration(row.longest)));
     const act = () => tl.select({ rank: row.rank, node: row.node });
     made.addEventListener("click", act);

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from dash import html
 from dash.development.base_component import Component
+from numpy.typing import NDArray
 
 from chakra_core.errors import ChakraError
 from chakra_core.graph import reverse
@@ -45,6 +47,8 @@ def _node(loaded: LoadedRun, trace: Trace, selection: Selection) -> Component:
     row = selection.row
     category = Category(int(trace.columns.category[row]))
     awaited = loaded.result(("dependents", selection.rank), lambda run: _dependents(run, selection.rank))
+    children_ns = loaded.result(("children-ns", selection.rank), lambda run: _children_ns(run, selection.rank))
+    on_device = trace.columns.domain[row] == Domain.DEVICE
     return html.Div(
         [
             html.Div(
@@ -61,18 +65,32 @@ def _node(loaded: LoadedRun, trace: Trace, selection: Selection) -> Component:
                 ],
                 className="ck-row",
             ),
-            _table(_facts(loaded.run, trace, row)),
-            _links("Called from", _ancestors(trace, row), trace, selection),
+            _table(_facts(loaded.run, trace, row, int(children_ns[row]))),
+            _links("Launched from" if on_device else "Called from", _ancestors(trace, row), trace, selection),
             _links("Waits for", _edge_rows(trace.edges, row), trace, selection),
             _links("Awaited by", _edge_rows(awaited, row), trace, selection),
-            html.H4("Attributes"),
-            _table([(key, value) for key, value in sorted(trace.attributes_of(row).items())]),
+            html.Details(
+                [
+                    html.Summary(html.H4("Attributes")),
+                    _table([(key, value) for key, value in sorted(trace.attributes_of(row).items())]),
+                ],
+                open=True,
+                className="ck-attributes",
+            ),
         ]
     )
 
 
 def _dependents(run: Run, rank: int) -> Edges:
     return reverse(run.by_rank(rank).edges)
+
+
+def _children_ns(run: Run, rank: int) -> NDArray[np.int64]:
+    """Summed time of the direct children of each row that run on the same lane, int64 ns."""
+    c = run.by_rank(rank).columns
+    rows = np.flatnonzero(c.parent >= 0)
+    rows = rows[c.lane[rows] == c.lane[c.parent[rows]]]
+    return np.bincount(c.parent[rows], weights=c.dur_ns[rows], minlength=len(c)).astype(np.int64)
 
 
 def _goto(label: str, page: str, run: Run, trace: Trace, selection: Selection) -> Component:
@@ -86,7 +104,7 @@ def _goto(label: str, page: str, run: Run, trace: Trace, selection: Selection) -
     return html.Button(f"Show in {label.lower()}", className="ck-button ck-small", **data)
 
 
-def _facts(run: Run, trace: Trace, row: int) -> list[tuple[str, Any]]:
+def _facts(run: Run, trace: Trace, row: int, children_ns: int) -> list[tuple[str, Any]]:
     c = trace.columns
     start = int(c.start_ns[row])
     lane = int(c.lane[row])
@@ -104,6 +122,8 @@ def _facts(run: Run, trace: Trace, row: int) -> list[tuple[str, Any]]:
         ),
         ("duration", duration(int(c.dur_ns[row]))),
     ]
+    if children_ns:
+        facts.append(("self time", duration(max(int(c.dur_ns[row]) - children_ns, 0))))
     if c.shape[row] >= 0:
         facts.append(("inputs", trace.shapes[int(c.shape[row])]))
     if c.comm_op[row] >= 0:

@@ -125,10 +125,11 @@ class Library:
             raise ChakraError(f"{name}: the path holds characters that are not allowed")
         try:
             path = (root / rest).resolve() if rest else root
-        except (OSError, ValueError, RuntimeError):  # too long, a loop of links
-            raise ChakraError(f"{ref[:200]}: not found under {name}") from None
-        if not path.is_relative_to(root) or not path.exists() or (name == UPLOADS and path == root):
-            raise ChakraError(f"{ref}: not found under {name}")
+            found = path.is_relative_to(root) and path.exists() and not (name == UPLOADS and path == root)
+        except (OSError, ValueError, RuntimeError):  # a name too long, a loop of links
+            found = False
+        if not found:
+            raise ChakraError(f"{ref[:300]}: not found under {name}")
         return path
 
     def status(self, ref: str) -> LoadStatus:
@@ -196,7 +197,9 @@ class Library:
         try:
             with self._slots:
                 progress(0.0, "reading")
-                run = open_run([self.path_of(ref)], progress=progress)
+                path = self.path_of(ref)
+                self._check_links(ref, path)
+                run = open_run([path], progress=progress)
         except Cancelled as error:
             job.error = error
             return
@@ -214,6 +217,21 @@ class Library:
             self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic())
             self._jobs.pop(ref, None)
             self._evict(keep=ref)
+
+    def _check_links(self, ref: str, folder: Path) -> None:
+        """Refuse a folder with links to files outside of all roots: opening it as a run would read them.
+
+        Raises:
+            ChakraError: it holds such a link.
+        """
+        for path in folder.rglob("*") if folder.is_dir() else ():
+            if not path.is_symlink() or not path.exists():
+                continue
+            target = path.resolve()
+            if not any(target.is_relative_to(root) for name, root in self.roots.items() if name != UPLOADS):
+                raise ChakraError(
+                    f"{ref}: its link {path.name} leads out of the folders given at start; give that one too"
+                )
 
     def _public(self, text: str) -> str:
         """A message with the server's own paths replaced by the names that references use."""
@@ -239,9 +257,14 @@ class Library:
         root = self.roots[ref.partition("/")[0]]
         entries = []
         for path in sorted(folder.iterdir(), key=lambda entry: entry.name.lower())[:_MAX_ENTRIES]:
-            if path.name.startswith(".") or not path.resolve().is_relative_to(root):
+            if path.name.startswith("."):
                 continue
-            is_folder = path.is_dir()
-            size = 0 if is_folder or not path.is_file() else path.stat().st_size
+            try:
+                if not path.resolve().is_relative_to(root):
+                    continue
+                is_folder = path.is_dir()
+                size = 0 if is_folder or not path.is_file() else path.stat().st_size
+            except (OSError, RuntimeError):  # deleted since it was listed, or a loop of links
+                continue
             entries.append(Entry(path.name, f"{ref.rstrip('/')}/{path.name}", is_folder, size))
         return sorted(entries, key=lambda entry: not entry.is_folder)

@@ -19,6 +19,7 @@ _EXPOSED_SHARE = 0.05
 _HOT_SHARE = 0.10
 _IMBALANCE = 0.10
 _MOST = 6
+_STRETCHES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Pointer:
 def pointers(run: Run) -> tuple[Pointer, ...]:
     """The pointers of a run, those that concern most time first; errors in its health come before all."""
     parts = breakdowns(run)
-    found = [*_time(run, parts), *_imbalance(parts), *_longest(run)]
+    found = [*_time(run, parts), *_imbalance(parts), *_worst_stretch(run), *_longest(run)]
     found.sort(key=lambda pointer: -pointer.weight)
     return tuple([*_errors(run), *found][:_MOST])
 
@@ -71,9 +72,13 @@ def _time(run: Run, parts: dict[int, Breakdown]) -> list[Pointer]:
     gap = _longest_gap(run)
     if idle > _IDLE_SHARE * total:
         text = f"Devices have nothing to do for {share(idle, total)} of their time ({duration(idle)} in all)."
+        window = None
         if gap is not None:
-            text += f" The longest gap lasts {duration(gap[1] - gap[0])}."
-        found.append(Pointer("Idle devices", text, "Show the longest gap", "timeline", window=gap, weight=idle))
+            rank, first, last = gap
+            text += f" The longest gap, on rank {rank}, lasts {duration(last - first)}."
+            margin = max((last - first) // 5, 1000)
+            window = (max(first - margin, 0), last + margin)
+        found.append(Pointer("Idle devices", text, "Show the longest gap", "timeline", window=window, weight=idle))
     if comm > _EXPOSED_SHARE * total:
         text = f"{share(comm, total)} of device time is communication that no compute hides ({duration(comm)})."
         found.append(Pointer("Exposed communication", text, "Where in the heatmap", "bottlenecks", weight=comm))
@@ -83,20 +88,21 @@ def _time(run: Run, parts: dict[int, Breakdown]) -> list[Pointer]:
     return found
 
 
-def _longest_gap(run: Run) -> tuple[int, int] | None:
-    """The longest time in which the first rank with device work has none running, from the run's origin."""
+def _longest_gap(run: Run) -> tuple[int, int, int] | None:
+    """Rank, start and end (ns from the run's origin) of the longest time in which a rank's devices all stand still."""
     from chakra_core.intervals import merge
 
-    trace = next((trace for trace in run.traces if len(trace.device_rows)), None)
-    if trace is None:
-        return None
-    rows = trace.device_rows[trace.columns.start_ns[trace.device_rows] != NO_TIME]
-    start, end = merge(trace.columns.start_ns[rows], trace.columns.start_ns[rows] + trace.columns.dur_ns[rows])
-    if len(start) < 2:
-        return None
-    at = int(np.argmax(start[1:] - end[:-1]))
-    margin = max(int(start[at + 1] - end[at]) // 5, 1000)
-    return max(int(end[at]) - run.origin_ns - margin, 0), int(start[at + 1]) - run.origin_ns + margin
+    found: tuple[int, int, int] | None = None
+    for rank, trace in zip(run.ranks, run.traces, strict=True):
+        rows = trace.device_rows[trace.columns.start_ns[trace.device_rows] != NO_TIME]
+        start, end = merge(trace.columns.start_ns[rows], trace.columns.start_ns[rows] + trace.columns.dur_ns[rows])
+        if len(start) < 2:
+            continue
+        at = int(np.argmax(start[1:] - end[:-1]))
+        first, last = int(end[at]) - run.origin_ns, int(start[at + 1]) - run.origin_ns
+        if found is None or last - first > found[2] - found[1]:
+            found = rank, first, last
+    return found
 
 
 def _imbalance(parts: dict[int, Breakdown]) -> list[Pointer]:
@@ -109,6 +115,27 @@ def _imbalance(parts: dict[int, Breakdown]) -> list[Pointer]:
         return []
     text = f"Rank {slow} computes {duration(busy[slow])}, rank {fast} {duration(busy[fast])}: {duration(more)} apart."
     return [Pointer("Ranks do unequal work", text, "Compare them in the heatmap", "bottlenecks", weight=more)]
+
+
+def _worst_stretch(run: Run) -> list[Pointer]:
+    """The stretch of time in which a rank loses most, from the heatmap of the Bottlenecks page."""
+    from chakra_core.analysis.bottleneck import bottlenecks, worst_cells
+
+    if not any(len(trace.device_rows) for trace in run.traces):
+        return []
+    result = bottlenecks(run, bins=_STRETCHES)
+    cells = [cell for cell in worst_cells(result) if cell.lost_ns]
+    if not cells:
+        return []
+    worst = max(cells, key=lambda cell: cell.lost_ns)
+    start, end = worst.start_ns - run.origin_ns, worst.end_ns - run.origin_ns
+    text = (
+        f"From {duration(start)} to {duration(end)}, {result.rows[worst.row]} loses {share(worst.lost_ns, end - start)} "
+        f"of the time, most of it to {worst.cause}."
+    )
+    rank = result.ranks[worst.row]
+    row = int(result.top_row[worst.row, worst.bin])
+    return [Pointer("The worst stretch", text, "Show it", "timeline", rank, row, (start, end), worst.lost_ns)]
 
 
 def _longest(run: Run) -> list[Pointer]:
@@ -131,7 +158,7 @@ def _hot_kernel(run: Run, trace: Trace, rank: int) -> list[Pointer]:
     text = f"{table.names[0][:90]} takes {share(spent, total)} of kernel time on rank {rank}: {count(int(table.count[0]), 'call')}, {duration(spent)} ({what})."
     return [
         Pointer(
-            "One kernel dominates",
+            "One kernel dominates" if 2 * spent > total else "Costliest kernel",
             text,
             "Show its longest call",
             "timeline",
@@ -153,7 +180,7 @@ def _hot_operator(run: Run, trace: Trace, rank: int) -> list[Pointer]:
     text = f"{table.names[at][:90]} itself takes {share(spent, int(table.self_ns.sum()))} of operator time {where}: {count(int(table.count[at]), 'call')}, {duration(spent)}."
     return [
         Pointer(
-            "One operator dominates",
+            "Costliest operator",
             text,
             "Show its longest call",
             "timeline",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import secrets
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -43,20 +45,19 @@ def settings_for(
     roots: dict[str, Path] = {"samples": samples_root()}
     opened: list[str] = []
     for path in paths:
-        if not path.exists():
-            raise ChakraError(f"{path}: there is no such file or folder")
         place = path.expanduser().resolve()
+        if not place.exists():
+            raise ChakraError(f"{path}: there is no such file or folder")
         name = next((name for name, root in roots.items() if root == place), "") or _free_name(roots, place)
         roots[name] = place
         if place.is_file() or _is_one_run(place):
             opened.append(name)
-    where = upload_dir or Path(tempfile.mkdtemp(prefix="chakra-uploads-"))
-    where.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.gettempdir()) / f"chakra-uploads-{secrets.token_hex(16)}"  # made by the first upload
     return Settings(
         roots=roots,
-        upload_dir=where.resolve(),
+        upload_dir=(upload_dir.expanduser() if upload_dir else temporary).resolve(),
         keep_uploads=upload_dir is not None,
-        opened=tuple(opened),
+        opened=tuple(dict.fromkeys(opened)),
         token=token,
         max_upload_bytes=max_upload_bytes,
         memory_limit_bytes=memory_limit_bytes,
@@ -111,7 +112,12 @@ def serve(settings: Settings, *, host: str = "127.0.0.1", port: int = 8050, open
     app = create_app(settings)
     try:
         server = waitress.create_server(
-            app.server, host=host, port=port, threads=_THREADS, max_request_body_size=settings.max_upload_bytes + 4096
+            app.server,
+            host=host,
+            port=port,
+            threads=_THREADS,
+            max_request_body_size=settings.max_upload_bytes + 4096,
+            ident=None,
         )
     except OSError as error:
         raise ChakraError(f"port {port} on {host}: {error.strerror or error}; choose another with --port") from error
@@ -122,12 +128,19 @@ def serve(settings: Settings, *, host: str = "127.0.0.1", port: int = 8050, open
         threading.Timer(
             0.5, webbrowser.open, (f"{address}?{urlencode({'token': settings.token})}" if settings.token else address,)
         ).start()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _stop)
     try:
         server.run()
     finally:
         server.close()
         if settings.upload_dir is not None and not settings.keep_uploads:
             shutil.rmtree(settings.upload_dir, ignore_errors=True)
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    """Leave through ``finally`` when the process is asked to end, so that temporary uploads are deleted."""
+    raise SystemExit(0)
 
 
 def _is_loopback(host: str) -> bool:

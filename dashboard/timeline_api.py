@@ -11,12 +11,14 @@ from flask import Flask, Response, request
 from numpy.typing import NDArray
 
 from chakra_core.errors import ChakraError
+from chakra_core.lod import CAP
 from dashboard import timeline_data as data
 from dashboard.library import Library, LoadedRun
 
 __all__ = ["parse_rows", "register_routes"]
 
-_MAX_TIME = 2**53 - 1
+_MAX_TIME = 2**61
+"""Larger than any span: one event without its clock may lie at zero and the others at nanoseconds since 1970."""
 _MAX_WIDTH = 16_384
 _MAX_ROWS = 2_000
 _MAX_TEXT = 200
@@ -36,7 +38,8 @@ def register_routes(server: Flask, library: Library) -> None:
         run = loaded()
         t0, t1 = _range()
         rows = parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1])
-        return data.window(run, t0, t1, _integer("width", 1, _MAX_WIDTH), rows)
+        cap = max(_integer("most", 100, CAP, CAP), len(rows))
+        return data.window(run, t0, t1, _integer("width", 1, _MAX_WIDTH), rows, cap=cap)
 
     def links() -> dict[str, Any]:
         return data.links(loaded(), _integer("rank", 0, 2**31), _integer("row", 0, 2**31))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from chakra_core.analysis.area import area
 from chakra_core.errors import ChakraError
 from chakra_core.graph import reverse
-from chakra_core.lod import LaneRows, Layout, build, busy, find, query
+from chakra_core.lod import CAP, LaneRows, Layout, build, busy, find, query
 from chakra_core.schema import COMPUTE_CATEGORIES, Category, Domain, EdgeKind
 from chakra_core.trace import Edges, Run, Trace
 from dashboard.library import LoadedRun
@@ -150,11 +150,13 @@ def _is_device(trace: Trace, lane: LaneRows) -> bool:
     return lane.lane >= 0 and trace.lanes[lane.lane].domain == Domain.DEVICE
 
 
-def window(loaded: LoadedRun, t0: int, t1: int, width: int, wanted: NDArray[np.int64]) -> dict[str, Any]:
+def window(
+    loaded: LoadedRun, t0: int, t1: int, width: int, wanted: NDArray[np.int64], *, cap: int = CAP
+) -> dict[str, Any]:
     """Rectangles of a window as parallel lists; ``k`` indexes the list of names, ``m`` counts events (1: exact)."""
     rows = rows_of(loaded)
     run = rows.run
-    rects = query(rows.layouts, rows.split(wanted), t0 + run.origin_ns, t1 + run.origin_ns, width)
+    rects = query(rows.layouts, rows.split(wanted), t0 + run.origin_ns, t1 + run.origin_ns, width, cap=cap)
     first = np.asarray(rows.first, np.int64)
     code = np.empty(len(rects), np.int64)
     for at, trace in enumerate(run.traces):

@@ -95,6 +95,7 @@ class Uploads:
         target = self.folder / place
         part = target.with_name(f".{target.name}.part")
         self.reserve(batch, length, is_new=offset == 0)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         if offset == 0:
             part.unlink(missing_ok=True)

@@ -87,7 +87,7 @@ def _from_side_file(path: Path) -> dict[str, ProcessGroup]:
     """Groups from ASTRA-sim's file ``{"1": [0, 1], …}``, the only such JSON in the trace's folder."""
     found = []
     for side in sorted(path.parent.glob("*.json"))[:64]:
-        if side != path and side.stat().st_size <= _MAX_SIDE_FILE:
+        if side != path and side.is_file() and side.stat().st_size <= _MAX_SIDE_FILE:
             try:
                 content = json.loads(side.read_bytes())
             except (ValueError, OSError):

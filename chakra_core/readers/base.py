@@ -5,13 +5,14 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from chakra_core.errors import CorruptTrace, LimitExceeded
+from chakra_core.errors import CorruptTrace, LimitExceeded, UnknownFormat
 from chakra_core.trace import Trace
 
 __all__ = ["HEAD_BYTES", "Progress", "Reader", "Source", "no_progress"]
@@ -78,7 +79,14 @@ class Source:
 
     @cached_property
     def compression(self) -> str:
-        """``""``, ``gzip``, ``zstd``, ``bz2`` or ``xz``, by the first bytes of the file."""
+        """``""``, ``gzip``, ``zstd``, ``bz2`` or ``xz``, by the first bytes of the file.
+
+        Raises:
+            UnknownFormat: it is a pipe, socket or device, on which reading could wait for ever.
+        """
+        mode = self.path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UnknownFormat(f"{self.path}: is not a regular file; write its content to one and open that")
         with self.path.open("rb") as file:
             magic = file.read(6)
         for start, kind in (

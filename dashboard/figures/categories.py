@@ -36,7 +36,7 @@ def category_bars(totals: Mapping[Category, int], theme: str = "light") -> go.Fi
         height=row_height(len(ordered)),
         showlegend=False,
         xaxis={"title": {"text": unit}, "fixedrange": True},
-        yaxis={"fixedrange": True},
+        yaxis={"fixedrange": True, "ticklabelstandoff": 6},
         margin={"l": 8, "r": 24, "t": 8, "b": 8},
     )
     return figure

@@ -173,11 +173,28 @@ def _entry(entry: Entry, at: int) -> Component:
         [
             icon("open" if entry.is_folder else "file", 15),
             html.Span(entry.name, className="ck-entry-name"),
-            html.Span("" if entry.is_folder else size(entry.size), className="ck-entry-size"),
+            html.Span(_kind(entry), className="ck-entry-size"),
+            html.Span("" if entry.is_folder else size(entry.size), className="ck-entry-size ck-entry-bytes"),
         ],
         id={"type": kind, "ref": _key(entry.ref), "at": f"entry{at}"},
         className="ck-entry",
     )
+
+
+_KINDS = (
+    (".pt.trace.json", "PyTorch profiler"), (".xplane.pb", "XPlane"), (".et", "Chakra"), (".eg", "Chakra"),
+    (".json", "JSON"), (".dot", "task graph"), (".pb", "protobuf"), (".txt", "text"),
+)  # fmt: skip
+
+
+def _kind(entry: Entry) -> str:
+    """What a file probably is, by its name alone; what it is shows when it is opened."""
+    if entry.is_folder:
+        return ""
+    name = entry.name.lower()
+    for suffix in (".gz", ".zst", ".bz2", ".xz"):
+        name = name.removesuffix(suffix)
+    return next((kind for suffix, kind in _KINDS if name.endswith(suffix)), "")
 
 
 def register(app: Dash, library: Library) -> None:

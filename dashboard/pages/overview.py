@@ -6,28 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
-from dash import ALL, Dash, Input, Output, ctx, dcc, html, no_update
+from dash import ALL, MATCH, Dash, Input, Output, ctx, dcc, html, no_update
 from dash.development.base_component import Component
-from dash_ag_grid import AgGrid
 
 from chakra_core.analysis.breakdown import Breakdown, breakdowns
-from chakra_core.analysis.operators import by_category, kernels, top_operators
+from chakra_core.analysis.operators import Operators, by_category, kernels, top_operators
 from chakra_core.schema import Category, Severity
 from chakra_core.trace import HealthFinding, Run, Trace
-from dashboard.figures.bars import Bar, breakdown_bars
+from dashboard.figures.bars import Bar, breakdown_bars, grouped_bars
 from dashboard.figures.categories import category_bars
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
+from dashboard.pages._overview_tables import KINDS, kernel_table, operator_table
 from dashboard.pointers import Pointer, pointers
 from dashboard.state import Ids
-from dashboard.words import count, duration, plain, share
+from dashboard.words import count, duration, plain
 
 __all__ = ["PAGE"]
 
-_ROWS = 200
 _RANK_BARS = 64
+_HOST_BARS = 12
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-_MS = {"function": "d3.format(',.3f')(params.value / 1e6)"}
 
 
 def layout(context: Context) -> Component:
@@ -51,12 +50,16 @@ def _run(loaded: LoadedRun, at: int, theme: str) -> Component:
             _facts(run),
             html.Div(
                 [
-                    html.Div([_look_first(loaded, at), _health(run, at)], className="ck-column"),
-                    html.Div([_time(parts, theme), _categories(loaded, theme)], className="ck-column"),
+                    html.Div(
+                        [_look_first(loaded, at), _health(run, at), _operators(loaded, at, theme)],
+                        className="ck-column",
+                    ),
+                    html.Div(
+                        [*_where_time_goes(loaded, parts, theme), _kernels(loaded, at, theme)], className="ck-column"
+                    ),
                 ],
                 className="ck-columns",
             ),
-            html.Div([_operators(loaded, at, theme), _kernels(loaded, at, theme)], className="ck-columns"),
         ],
         className="ck-run-section",
     )
@@ -93,6 +96,23 @@ def _ranks(run: Run) -> str:
     return f"{len(run.traces):,} of {world:,}" if world > len(run.traces) else have
 
 
+def _where_time_goes(loaded: LoadedRun, parts: dict[int, Breakdown], theme: str) -> list[Component]:
+    """Device time by part and by kind of work; on a trace without device work, host time by operator."""
+    if any(len(trace.device_rows) for trace in loaded.run.traces):
+        return [_time(parts, theme), _categories(loaded, theme)]
+    operators = _operators_of(loaded)
+    longest = sorted(range(len(operators)), key=lambda at: -int(operators.self_ns[at]))[:_HOST_BARS]
+    shown = [at for at in longest if operators.self_ns[at] > 0]
+    said = html.P("The trace records no device work, so there is no breakdown of device time.", className="ck-hint")
+    if not shown:
+        return [_card("Where the time goes", said)]
+    bars = grouped_bars(
+        [operators.names[at] for at in shown], {"self time": [int(operators.self_ns[at]) for at in shown]}, theme
+    )
+    note = f"{_whose(loaded.run)}self time of the first {len(shown)} of {count(len(operators), 'operator')}"
+    return [_card("Where host time goes", html.Div([said, _graph(bars)]), note)]
+
+
 def _time(parts: dict[int, Breakdown], theme: str) -> Component:
     bars = [
         Bar.of(f"rank {rank}" if len(parts) > 1 else "device", part.total)
@@ -100,8 +120,8 @@ def _time(parts: dict[int, Breakdown], theme: str) -> Component:
         if part.total.total_ns
     ]
     if not bars:
-        reason = next((part.reason for part in parts.values() if part.reason), "The trace holds no device work.")
-        return _card("Where device time goes", html.P(reason, className="ck-hint"))
+        reason = next((part.reason for part in parts.values() if part.reason), "the trace records no device work")
+        return _card("Where device time goes", html.P(f"{reason[:1].upper()}{reason[1:]}.", className="ck-hint"))
     note = f"the first {_RANK_BARS} of {len(parts):,} ranks" if len(parts) > _RANK_BARS else ""
     return _card("Where device time goes", _graph(breakdown_bars(bars, theme)), note)
 
@@ -109,7 +129,7 @@ def _time(parts: dict[int, Breakdown], theme: str) -> Component:
 def _categories(loaded: LoadedRun, theme: str) -> Component:
     totals = loaded.result("by-category", _categories_of)
     if not totals:
-        return _card("Time by kind of work", html.P("No node has a duration.", className="ck-hint"))
+        return _card("Time by kind of work", html.P("No device work has a duration.", className="ck-hint"))
     return _card(
         "Time by kind of work",
         _graph(category_bars(totals, theme)),
@@ -126,7 +146,10 @@ def _categories_of(run: Run) -> dict[Category, int]:
 
 
 def _graph(figure: go.Figure) -> Component:
-    return dcc.Graph(figure=figure, config={"displaylogo": False, "responsive": True, "displayModeBar": False})
+    height = {"height": f"{figure.layout.height}px"}  # the page must not move under the pointer when it is drawn
+    return dcc.Graph(
+        figure=figure, style=height, config={"displaylogo": False, "responsive": True, "displayModeBar": False}
+    )
 
 
 def _card(title: str, content: Component, note: str = "") -> Component:
@@ -194,7 +217,8 @@ def _finding(trace: Trace | None, finding: HealthFinding, ranks: int, at: int) -
     return html.Li(
         [
             html.Span(
-                f"{finding.count:,}", className=f"ck-badge ck-sev-{finding.severity}", title=str(finding.severity)
+                f"{finding.severity}{f' · {finding.count:,}' if finding.count > 1 else ''}",
+                className=f"ck-badge ck-sev-{finding.severity}",
             ),
             html.Div(
                 [
@@ -209,75 +233,38 @@ def _finding(trace: Trace | None, finding: HealthFinding, ranks: int, at: int) -
 
 def _operators(loaded: LoadedRun, at: int, theme: str) -> Component:
     rank = loaded.run.ranks[0]
-    table = loaded.result(("operators", rank), lambda run: top_operators(run.by_rank(rank)))
-    rows = [dict(record) for record in table.records()[:_ROWS]]
-    for record, row in zip(rows, table.longest[:_ROWS].tolist(), strict=True):
-        record |= {"run": at, "rank": rank, "row": row}
-    columns = [
-        {"field": "name", "headerName": "Operator", "flex": 3, "minWidth": 180, "tooltipField": "name", "filter": True},
-        {"field": "count", "headerName": "Calls", "width": 84, "type": "numericColumn"},
-        {"field": "total_ns", "headerName": "Total ms", "width": 104, "type": "numericColumn", "valueFormatter": _MS},
-        {"field": "self_ns", "headerName": "Self ms", "width": 100, "type": "numericColumn", "valueFormatter": _MS},
-        {"field": "device_ns", "headerName": "Device ms", "width": 108, "type": "numericColumn", "valueFormatter": _MS},
-    ]
-    note = f"rank {rank}, " if len(loaded.run.traces) > 1 else ""
-    return _table(
-        "Operators",
-        f"{note}{count(len(table.names), 'name')}; a row selects its longest instance",
-        "overview-operators",
-        at,
-        columns,
-        rows,
-        theme,
-    )
+    return operator_table(_operators_of(loaded), at, rank, theme, _whose(loaded.run))
+
+
+def _operators_of(loaded: LoadedRun) -> Operators:
+    rank = loaded.run.ranks[0]
+    return loaded.result(("operators", rank), lambda run: top_operators(run.by_rank(rank)))
 
 
 def _kernels(loaded: LoadedRun, at: int, theme: str) -> Component:
     rank = loaded.run.ranks[0]
-    table = loaded.result(("kernels", rank), lambda run: kernels(run.by_rank(rank)))
-    rows = [dict(record) for record in table.records()[:_ROWS]]
-    total = int(table.total_ns.sum())
-    for record, row in zip(rows, table.longest[:_ROWS].tolist(), strict=True):
-        record |= {"run": at, "rank": rank, "row": row, "share": share(record["total_ns"], total)}
-    columns = [
-        {"field": "name", "headerName": "Kernel", "flex": 3, "minWidth": 180, "tooltipField": "name", "filter": True},
-        {"field": "category", "headerName": "Kind", "width": 122, "filter": True},
-        {"field": "count", "headerName": "Count", "width": 84, "type": "numericColumn"},
-        {"field": "total_ns", "headerName": "Total ms", "width": 104, "type": "numericColumn", "valueFormatter": _MS},
-        {"field": "share", "headerName": "Share", "width": 86},
-    ]
-    if not rows:
-        return _card("Kernels", html.P("The trace holds no device work.", className="ck-hint"))
-    return _table("Kernels", f"{count(len(table.names), 'name')}", "overview-kernels", at, columns, rows, theme)
+    found = loaded.result(("kernels", rank), lambda run: kernels(run.by_rank(rank)))
+    return kernel_table(found, at, rank, theme, _whose(loaded.run))
 
 
-def _table(
-    title: str, note: str, kind: str, at: int, columns: list[dict[str, Any]], rows: list[dict[str, Any]], theme: str
-) -> Component:  # fmt: skip
-    grid = AgGrid(
-        id={"type": kind, "at": at},
-        columnDefs=columns,
-        rowData=rows,
-        defaultColDef={"sortable": True, "resizable": True},
-        dashGridOptions={
-            "rowHeight": 28, "headerHeight": 32, "animateRows": False, "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
-            "tooltipShowDelay": 300, "enableCellTextSelection": True,
-        },
-        className="ag-theme-quartz-dark" if theme == "dark" else "ag-theme-quartz",
-        style={"height": f"{min(len(rows), 12) * 28 + 36}px"},
-    )  # fmt: skip
-    return _card(title, grid, note)
+def _whose(run: Run) -> str:
+    return f"rank {run.ranks[0]}, " if len(run.traces) > 1 else ""
 
 
 def register(app: Dash, library: Library) -> None:
     """Connect the tables: a row selects its node."""
     del library
-    for kind in ("overview-operators", "overview-kernels"):
+    for kind in KINDS:
         app.callback(
             Output(Ids.SELECTION, "data", allow_duplicate=True),
             Input({"type": kind, "at": ALL}, "selectedRows"),
             prevent_initial_call=True,
         )(_select)
+        app.callback(
+            Output({"type": kind, "at": MATCH}, "exportDataAsCsv"),
+            Input({"type": f"{kind}-csv", "at": MATCH}, "n_clicks"),
+            prevent_initial_call=True,
+        )(bool)
 
 
 def _select(chosen: list[list[dict[str, Any]] | None]) -> Any:

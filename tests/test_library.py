@@ -1,0 +1,146 @@
+"""The library: what may be reached, loading in the background, failures, cancelling, forgetting."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import chakra_core.opening
+from chakra_core.errors import ChakraError
+from chakra_core.trace import Run
+from dashboard.library import UPLOADS, Library
+from tests.builder import make_trace, node
+from tests.runs import write_runs
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    write_runs(folder)
+    return folder
+
+
+@pytest.fixture
+def library(root: Path) -> Library:
+    return Library({"built": root})
+
+
+def test_a_run_is_loaded_once_and_remembers_results(library: Library):
+    assert library.status("built/host.et").state == "absent"
+    first = library.get("built/host.et")
+    assert library.status("built/host.et").state == "ready"
+    assert library.get("built/host.et") is first
+    calls: list[int] = []
+    for _ in range(2):
+        assert first.result("nodes", lambda run: calls.append(1) or len(run.traces[0])) == 3
+    assert len(calls) == 1
+
+
+def test_two_requests_share_one_load(library: Library, monkeypatch: pytest.MonkeyPatch):
+    go, calls = threading.Event(), []
+
+    def slow(paths, *, progress):
+        calls.append(paths)
+        progress(0.5, "half")
+        go.wait(10)
+        return Run((make_trace([node("a", 0, 1)]),), "slow")
+
+    monkeypatch.setattr(chakra_core.opening, "open_run", slow)
+    assert library.request("built/host.et").state == "loading"
+    assert library.request("built/host.et").state == "loading"
+    go.set()
+    assert library.get("built/host.et").run.label == "slow"
+    assert len(calls) == 1
+
+
+def test_cancelling_ends_a_load(library: Library, monkeypatch: pytest.MonkeyPatch):
+    started, go = threading.Event(), threading.Event()
+
+    def slow(_paths, *, progress):
+        started.set()
+        go.wait(10)
+        progress(0.5, "half")
+        raise AssertionError("went on after it was cancelled")
+
+    monkeypatch.setattr(chakra_core.opening, "open_run", slow)
+    library.request("built/host.et")
+    started.wait(10)
+    library.cancel("built/host.et")
+    go.set()
+    with pytest.raises(ChakraError, match="cancelled"):
+        library.get("built/host.et")
+    assert library.status("built/host.et").state == "failed"
+
+
+def test_any_failure_of_a_reader_is_said_and_can_be_tried_again(library: Library, monkeypatch: pytest.MonkeyPatch):
+    def broken(_paths, **_more):
+        raise TypeError("a reader's mistake")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chakra_core.opening, "open_run", broken)
+        with pytest.raises(ChakraError, match="TypeError: a reader's mistake"):
+            library.get("built/host.et")
+    assert library.request("built/host.et").state == "failed"
+    library.forget("built/host.et")
+    assert len(library.get("built/host.et").run.traces) == 1
+
+
+def test_messages_do_not_show_where_the_server_keeps_things(library: Library, root: Path):
+    with pytest.raises(ChakraError) as caught:
+        library.get("built/notes.txt")
+    assert str(root) not in str(caught.value)
+    assert "built/notes.txt" in str(caught.value)
+
+
+def test_the_least_recently_used_is_forgotten(root: Path):
+    library = Library({"built": root}, memory_limit=1)
+    first = library.get("built/host.et")
+    library.get("built/ranks")
+    assert library.status("built/host.et").state == "absent"
+    assert library.status("built/ranks").state == "ready"
+    assert library.get("built/host.et") is not first
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["../secret", "ranks/../../secret", "/etc/passwd", "//etc/passwd", "ranks\\..\\..\\secret", "a\x00b", "C:/x", "link",
+     "link/inside", "loop", "a" * 5000, "~root", "./../secret"],
+)  # fmt: skip
+def test_nothing_outside_a_root_can_be_named(library: Library, root: Path, rest: str):
+    outside = root.parent / "secret"
+    outside.mkdir()
+    (outside / "inside").write_text("{}")
+    (root / "link").symlink_to(outside)
+    (root / "loop").symlink_to(root / "loop")
+    with pytest.raises(ChakraError):
+        library.path_of(f"built/{rest}")
+
+
+def test_browsing_leaves_out_what_leads_elsewhere(library: Library, root: Path):
+    (root / "link").symlink_to(root.parent)
+    (root / ".hidden").write_text("x")
+    entries = library.browse("built")
+    assert [entry.name for entry in entries] == [
+        "ranks", "damaged.json", "empty.json", "host.et", "hostile.et", "notes.txt",
+    ]  # fmt: skip
+    assert [entry.is_folder for entry in entries] == [True] + [False] * 5
+    assert entries[1].size == (root / "damaged.json").stat().st_size
+    with pytest.raises(ChakraError, match="not a folder"):
+        library.browse("built/host.et")
+
+
+def test_a_file_can_be_a_root_and_gives_nothing_beside_it(root: Path):
+    library = Library({"host.et": root / "host.et"})
+    assert len(library.get("host.et").run.traces[0]) == 3
+    with pytest.raises(ChakraError):
+        library.path_of("host.et/../hostile.et")
+
+
+def test_uploads_cannot_be_listed(root: Path):
+    library = Library({UPLOADS: root})
+    for ref in (UPLOADS, f"{UPLOADS}/", f"{UPLOADS}/.", f"{UPLOADS}/ranks/.."):
+        with pytest.raises(ChakraError):
+            library.browse(ref)
