@@ -257,9 +257,14 @@ class Library:
         root = self.roots[ref.partition("/")[0]]
         entries = []
         for path in sorted(folder.iterdir(), key=lambda entry: entry.name.lower())[:_MAX_ENTRIES]:
-            if path.name.startswith(".") or not path.resolve().is_relative_to(root):
+            if path.name.startswith("."):
                 continue
-            is_folder = path.is_dir()
-            size = 0 if is_folder or not path.is_file() else path.stat().st_size
+            try:
+                if not path.resolve().is_relative_to(root):
+                    continue
+                is_folder = path.is_dir()
+                size = 0 if is_folder or not path.is_file() else path.stat().st_size
+            except (OSError, RuntimeError):  # deleted since it was listed, or a loop of links
+                continue
             entries.append(Entry(path.name, f"{ref.rstrip('/')}/{path.name}", is_folder, size))
         return sorted(entries, key=lambda entry: not entry.is_folder)

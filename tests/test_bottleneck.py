@@ -11,6 +11,7 @@ from chakra_core.analysis.bottleneck import bottlenecks, worst_cells
 from chakra_core.analysis.scope import Scope
 from chakra_core.schema import Category
 from chakra_core.trace import Run
+from dashboard.figures.heatmap import heatmap_figure
 from tests.builder import make_trace, node
 
 
@@ -57,9 +58,7 @@ def test_host_only_traces_are_judged_by_threads():
 
 
 def test_empty_runs_and_bad_arguments():
-    empty = bottlenecks(run_of(make_trace([])), bins=3)
-    assert empty.shape == (1, 3)
-    assert worst_cells(empty)[0].cause == "idle"
+    assert bottlenecks(run_of(make_trace([])), bins=3).shape == (0, 3)
     with pytest.raises(ValueError, match="bins"):
         bottlenecks(run_of(make_trace([])), bins=0)
 
@@ -87,9 +86,17 @@ def test_parts_sum_to_the_bin(work, bins):
     assert (parts["compute"] + parts["exposed_comm"] + parts["exposed_memory"] == parts["busy"]).all()
     assert all((part >= 0).all() for part in parts.values())
     assert (parts["communication"] >= parts["exposed_comm"]).all()
-    for bin_ in range(bins):
+    for bin_ in range(bins if result.rows else 0):
         low, high = int(result.edges_ns[bin_]), int(result.edges_ns[bin_ + 1])
         inside = [max(0, min(start + dur, high) - max(start, low)) for start, dur, _, _ in work]
         top = int(result.top_row[0, bin_])
         assert (top < 0) == (max(inside, default=0) == 0)
         assert top < 0 or inside[top] == max(inside)
+
+
+@pytest.mark.parametrize("nodes", [[], [node("nothing", 5, 0)]])
+def test_a_run_without_span_has_no_cells(nodes):
+    result = bottlenecks(run_of(make_trace(nodes)))
+    assert result.shape == (0, 120)
+    assert worst_cells(result) == []
+    assert heatmap_figure(result, "score").data[0].z.shape == (0, 120)

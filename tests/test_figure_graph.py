@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from chakra_core.graph_view import group_view
+import numpy as np
+
+from chakra_core.graph_view import chain_view, group_view
 from chakra_core.grouping import build_grouping
 from chakra_core.schema import Category, EdgeKind
+from chakra_core.trace import Run
 from dashboard.figures.graph import elements, legend, stylesheet
+from dashboard.pages._graph_view import count_line
 from tests.builder import make_trace, node
 
 
@@ -57,3 +61,19 @@ def test_every_edge_kind_has_a_style_in_both_themes():
     for theme in ("light", "dark"):
         selectors = {entry["selector"] for entry in stylesheet(theme)}
         assert {f".edge-{kind.name.lower()}" for kind in EdgeKind} <= selectors
+
+
+def test_words_fit_into_boxes_which_do_not_touch():
+    trace = make_trace([node("n" * 80, 0, 5), node("m" * 80, 5, 5, category=Category.COPY)], [(0, 1)])
+    made = elements(chain_view(trace, build_grouping(trace), np.array([0, 1])))
+    boxes = [entry for entry in made if "position" in entry]
+    width = next(entry["style"]["width"] for entry in stylesheet() if entry["selector"] == "node")
+    longest = max(len(line) for box in boxes for line in box["data"]["label"].split("\n"))
+    assert longest * 7.4 <= width - 8  # pixels of a bold letter of DejaVu Sans, the widest of the fonts
+    assert boxes[1]["position"]["x"] - boxes[0]["position"]["x"] > width
+
+
+def test_an_empty_graph_says_so():
+    trace = make_trace([])
+    (said,) = count_line(group_view(trace, build_grouping(trace)), Run((trace,), "none"), 0, "")
+    assert said.children == "Rank 0 holds no nodes, so there is no graph to show."

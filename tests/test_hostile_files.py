@@ -48,3 +48,13 @@ def test_a_folder_does_not_open_what_its_links_lead_out_to(linked: Path):
 def test_links_between_the_roots_open(linked: Path):
     library = Library({"root": linked / "root", "outside": linked / "outside"})
     assert len(library.get("root/run").run.traces) == 2
+
+
+def test_a_loop_of_links_is_left_out_of_a_listing(tmp_path: Path):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "broken").symlink_to("nothing")
+    (tmp_path / "a.graph").write_text(GRAPH)
+    library = Library({"here": tmp_path})
+    assert "a.graph" in [entry.name for entry in library.browse("here")]
+    assert "loop" not in [entry.name for entry in library.browse("here")]
+    assert len(library.get("here").run.traces) == 1

@@ -102,7 +102,7 @@ def test_area_clips_and_names_the_rank(client):
     [
         ("window", {"t0": 5, "t1": 5, "width": 10, "rows": "0"}, "t1"),
         ("window", {"t0": "x", "t1": 5, "width": 10, "rows": "0"}, "t0"),
-        ("window", {"t0": 0, "t1": 2**60, "width": 10, "rows": "0"}, "t1"),
+        ("window", {"t0": 0, "t1": 2**62, "width": 10, "rows": "0"}, "t1"),
         ("window", {"t0": 0, "t1": 5, "width": 0, "rows": "0"}, "width"),
         ("window", {"t0": 0, "t1": 5, "width": 10, "rows": "4"}, "rows"),
         ("window", {"t0": 0, "t1": 5, "width": 10, "rows": "3-1"}, "rows"),
@@ -125,3 +125,11 @@ def test_bad_parameters_are_refused_in_words(client, path, query, reason):
 
 def test_a_window_without_rows_is_empty(client):
     assert get(client, "window", t0=0, t1=5, width=10, rows="").json["row"] == []
+
+
+def test_spans_from_zero_to_the_clock_of_today_are_drawn():
+    now = 1_750_000_000_000_000_000  # ns since 1970; the first event lost its clock
+    server = Flask("test")
+    register_routes(server, OneRun(Run((make_trace([node("lost", 0, 5), node("gemm", now, 10**9)]),), "run")))
+    answer = get(server.test_client(), "window", t0=-(10**17), t1=2 * 10**18, width=1000, rows="0").json
+    assert answer["x"] == [0, now]

@@ -112,6 +112,9 @@ def bottlenecks(run: Run, scope: Scope = WHOLE, *, rows: str = "ranks", bins: in
         rows: ``ranks``: one row per rank; ``lanes``: one per device stream (host thread where there is no device work).
         bins: number of time bins.
 
+    Returns:
+        The heatmap; it has no rows where the run has no span, since there is no time to lose.
+
     Raises:
         ValueError: ``rows`` is neither, or ``bins`` is not positive.
     """
@@ -120,7 +123,9 @@ def bottlenecks(run: Run, scope: Scope = WHOLE, *, rows: str = "ranks", bins: in
     first, last = scope.window or (run.origin_ns, run.end_ns)
     edges = np.linspace(first, max(last, first + bins), bins + 1).round().astype(np.int64)
     built = [
-        row for rank, trace in traces_in(run, scope) for row in _rows_of(trace, rank, rows, Scope((first, last)), edges)
+        row
+        for rank, trace in (traces_in(run, scope) if last > first else ())
+        for row in _rows_of(trace, rank, rows, Scope((first, last)), edges)
     ]
     shown = built[:_MAX_ROWS]
     names = tuple(dict.fromkeys(name for row in shown for name in row.names))

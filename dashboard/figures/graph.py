@@ -35,7 +35,9 @@ _EDGE_STYLE: dict[EdgeKind, tuple[str, str]] = {
     EdgeKind.INTER_THREAD: ("#7b57d1", "dotted"),
 }
 _HEAT = ("#3f7fb5", "#5aa7a0", "#a9b356", "#e0a23c", "#d8673a", "#b3263a")
-_LABEL = 26
+_LABEL = 24
+"""Characters of a name; with bold ones of the widest usual font they fill a box of `_WIDTH`."""
+_WIDTH = 190
 _RANGE = re.compile(r"^([\d,]+ to [\d,]+ of [\d,]+) · (.*)$")
 
 
@@ -47,7 +49,9 @@ def elements(view: GraphView, *, colour: str = "category", selected: int = -1) -
         colour: one of ``COLOURINGS``.
         selected: row to highlight; -1 for none.
     """
-    spots = layered([node.key for node in view.nodes], [(edge.source, edge.target) for edge in view.edges])
+    spots = layered(
+        [node.key for node in view.nodes], [(edge.source, edge.target) for edge in view.edges], dx=_WIDTH + 34.0
+    )
     top = max((_value(node, colour) for node in view.nodes), default=0)
     made = [_box(node, spots[node.key], _colour(node, colour, top), selected) for node in view.nodes]
     made += [
@@ -125,10 +129,10 @@ def stylesheet(theme: str = "light") -> list[dict[str, Any]]:
         {
             "selector": "node",
             "style": {
-                "shape": "round-rectangle", "width": 164, "height": "data(height)", "background-color": "data(colour)", "background-opacity": 0.2,
+                "shape": "round-rectangle", "width": _WIDTH, "height": "data(height)", "background-color": "data(colour)", "background-opacity": 0.2,
                 "border-width": 1.5, "border-color": "data(colour)", "label": "data(label)", "color": tone["ink"],
                 "font-size": 10.5, "font-family": "system-ui, sans-serif", "text-valign": "center", "text-halign": "center",
-                "text-wrap": "wrap", "text-max-width": "150px", "line-height": 1.25, "min-zoomed-font-size": 5,
+                "text-wrap": "wrap", "text-max-width": f"{_WIDTH - 8}px", "text-overflow-wrap": "anywhere", "line-height": 1.25, "min-zoomed-font-size": 5,
             },
         },
         {"selector": "node.group", "style": {"border-width": 2, "border-style": "double", "font-weight": 600}},

@@ -37,6 +37,8 @@ def legend_items(view: GraphView, colour: str) -> list[Component]:
 
 def count_line(view: GraphView, run: Run, rank: int, hint: str) -> list[Component]:
     """How much of the graph is shown, what was left out, and what to do next."""
+    if not view.rows_total:
+        return [html.Strong(f"Rank {rank} holds no nodes, so there is no graph to show.")]
     parts = [
         f"{len(view.nodes):,} boxes stand for {view.rows_shown:,} of {view.rows_total:,} nodes; {len(view.edges):,} arrows, {view.edges_total:,} dependencies in the trace",
         f"times {run.time_kind}",
@@ -55,7 +57,7 @@ def find_rows(trace: Trace, text: str) -> list[int]:
     """Rows whose id is the text, then rows whose name holds it (whatever its case), by position."""
     wanted = text.strip()
     rows: list[int] = []
-    if wanted.isdigit() and len(wanted) < 20:
+    if wanted.isdecimal() and len(wanted) < 20:
         try:
             rows.append(trace.row_of(int(wanted)))
         except KeyError:

@@ -42,8 +42,8 @@ def _choices(params: Mapping[str, Any], runs: int) -> tuple[str, str, int, int]:
     return (
         metric if metric in METRICS else "score",
         rows if rows in _ROWS else "ranks",
-        int(bins) if bins.isdigit() and int(bins) in _BINS else 120,
-        int(at) if at.isdigit() and int(at) < runs else 0,
+        int(bins) if bins.isdecimal() and int(bins[:6]) in _BINS else 120,
+        int(at) if at.isdecimal() and int(at[:6]) < runs else 0,
     )
 
 
@@ -109,6 +109,8 @@ def _content(loaded: LoadedRun, metric: str, rows: str, bins: int, theme: str) -
     """Figure, table and note for a choice."""
     result = heatmap_of(loaded, rows, bins)
     figure = heatmap_figure(result, metric, theme, origin_ns=loaded.run.origin_ns)
+    if not result.shape[0]:
+        return figure, _grid(loaded, result, metric, theme), "Nothing in this run takes time, so none is lost."
     notes = [
         f"{result.shape[0]:,} rows, bins of {duration(int(result.edges_ns[1] - result.edges_ns[0]))}",
         f"times {loaded.run.time_kind}",

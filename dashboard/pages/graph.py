@@ -46,14 +46,16 @@ class _Choice:
 
         def number(name: str, default: int) -> int:
             text = str(params.get(name, ""))
-            return int(text) if text.isdigit() and len(text) < 12 else default
+            return int(text) if text.isdecimal() and len(text) < 12 else default
 
         at = min(number("show", 0), len(runs) - 1)
         ranks = runs[at].run.ranks
         rank = number("rank", ranks[0])
         text = params.get("open")
         opened = (
-            None if text is None else tuple(int(part) for part in str(text).split(".")[:_MAX_OPEN] if part.isdigit())
+            None
+            if text is None
+            else tuple(int(part) for part in str(text).split(".")[:_MAX_OPEN] if part.isdecimal() and len(part) < 12)
         )
         mode, colour = str(params.get("mode", "groups")), str(params.get("colour", "category"))
         return cls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 
 import pytest
@@ -69,6 +70,17 @@ def test_an_exported_table_holds_no_formula(page, base_url):
     assert saved.value.suggested_filename == "kernels.csv"
     assert f'"\'{FORMULA.replace(chr(34), chr(34) * 2)}"' in text
     assert HOSTILE in text
+
+
+def test_an_exported_time_is_in_the_unit_of_its_header(page, base_url):
+    open_run(page, base_url, "samples/transformer_dp2_tp4_simulated_h100")
+    with page.expect_download() as saved:
+        page.locator("button:text-is('CSV')").last.click()
+    header, first, *_ = csv.reader(saved.value.path().read_text(encoding="utf-8-sig").splitlines())
+    at = next(at for at, title in enumerate(header) if title.startswith("Total "))
+    assert header[at].split()[-1] in ("ms", "s")  # so that the value is not what the cell holds, which are ns
+    shown = page.locator(".ag-root").last.locator(".ag-row[row-index='0'] .ag-cell[col-id='total_ns']").inner_text()
+    assert round(float(first[at]), 3) == float(shown.replace(",", ""))
 
 
 def test_a_pointer_leads_to_the_view_that_proves_it(page, base_url):
