@@ -34,6 +34,7 @@
       this.lastFetchMs = 0;
       this.lastSettleMs = 0;
       this.movedAt = 0;
+      this.written = null;
       this.search = new parts.Search(this);
       this.feed = new parts.Feed(this);
       parts.build(this);
@@ -55,9 +56,10 @@
         const before = kept.get(this.key());
         this.tracks = new parts.Tracks(layout, before && before.open);
         if (before) { this.scroll = before.scroll; this.hidden = before.hidden; }
-        this.home();
         const state = fromAddress();
-        if (state.window) this.view = { t0: state.window[0], t1: state.window[1] };
+        const [t0, t1] = state.window || [-0.01 * this.span, 1.01 * this.span];
+        this.written = state.window;
+        this.view = { t0, t1 };
         parts.toolbar(this);
         this.clamp();
         this.feed.overview();
