@@ -11,6 +11,8 @@ import time
 
 import numpy as np
 
+from chakra_core.readers.base import Source
+from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.samples import list_samples, samples_root
 from dashboard.library import Library
 from dashboard.pages import PAGES
@@ -25,6 +27,8 @@ def warm() -> int:
     """Open the samples and render every page of them; returns how many pages were rendered."""
     library = Library({"samples": samples_root()})
     refs = [f"samples/{sample.path.relative_to(samples_root())}" for sample in list_samples()]
+    for path in sorted(samples_root().rglob("*.et"))[:1]:
+        ChakraEtReader(scan_from=0).read(Source(path))  # the samples are too small for the scanner of large files
     rendered = 0
     for shown in [(ref,) for ref in refs[:1]] + [tuple(refs[-2:])]:
         for ref in shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +20,18 @@ class Frames:
     ends_inside: bool
 
 
-def split_frames(content: Any) -> Frames:
+def split_frames(content: Any, most: int = sys.maxsize) -> Frames:
     """Walk the length prefixes of a buffer.
 
     Args:
-        content: bytes or a mapped file; a part of one ends inside a message, which is left out.
+        content: bytes; a part of a file ends inside a message, which is left out.
+        most: stop after this many messages.
 
     An empty message is kept where it comes first (an empty GlobalMetadata) and skipped elsewhere.
     """
     spans: list[tuple[int, int]] = []
     at, size = 0, len(content)
-    while at < size:
+    while at < size and len(spans) < most:
         start, length, shift = at, 0, 0
         while at < size and shift < 7 * _MAX_BYTES:
             byte = content[at]

@@ -13,11 +13,12 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from chakra_core.readers._et_shapes import SEPARATOR
 from chakra_core.readers.proto import chakra_legacy_pb2 as legacy
 from chakra_core.readers.proto import chakra_v1_pb2 as v1
 from chakra_core.schema import NodeKind
 
-__all__ = ["LAYOUTS", "Layout", "Record", "choose_layout", "metadata_facts", "text_of"]
+__all__ = ["LAYOUTS", "Layout", "Record", "choose_layout", "inputs_text", "metadata_facts", "text_of"]
 
 _SAMPLE = 96
 _WORDS = (
@@ -61,6 +62,13 @@ class Layout:
 def text_of(raw: bytes) -> str:
     """Text of the file; what is not UTF-8 is replaced."""
     return raw.decode("utf-8", "replace")
+
+
+def inputs_text(record: Record) -> str:
+    """What is interned of a node's inputs: shapes and types, or the values of the node that lists process groups."""
+    if "process_group:init" in record.name:
+        return record.values
+    return f"{record.shapes}{SEPARATOR}{record.types}" if record.shapes and record.shapes != "[]" else ""
 
 
 def value_of(attribute: Any) -> Any:

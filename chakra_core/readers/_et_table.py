@@ -17,7 +17,17 @@ from chakra_core.readers._et_shapes import signatures
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind, NodeKind, Severity, TimeKind
 from chakra_core.trace import AttributeSource, Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
 
-__all__ = ["INTEGERS", "TEXTS", "NodeTable", "TableBuilder", "make_trace"]
+__all__ = [
+    "ABSENT",
+    "INTEGERS",
+    "TEXTS",
+    "NodeTable",
+    "Scanned",
+    "TableBuilder",
+    "column_value",
+    "make_trace",
+    "stated_kinds",
+]
 
 I64 = NDArray[np.int64]
 
@@ -31,13 +41,18 @@ TEXTS: tuple[str, ...] = ("pg_name", "category")
 """Text attributes that become columns: index into ``NodeTable.texts``, -1 where a node lacks one."""
 
 ABSENT = int(np.iinfo(np.int64).min)
+"""Value of an integer column where a node lacks the attribute."""
+
 _LABELS = {category.label: int(category) for category in Category}
 _ANNOTATION = re.compile(r"^(ProfilerStep#|\[pytorch\||## |\[param\|)")
 
 
 @dataclass(slots=True)
 class NodeTable:
-    """One row per node: arrays of length n, dependencies as CSR of node *ids*, interned text."""
+    """One row per node: arrays of length n, dependencies as CSR of node *ids*, interned text.
+
+    ``kinds`` holds the EdgeKinds that a node states for its data and then control dependencies; most state none.
+    """
 
     id: NDArray[np.uint64]
     name: I64
@@ -51,7 +66,8 @@ class NodeTable:
     ctrl: NDArray[np.uint64]
     data_ptr: I64
     data: NDArray[np.uint64]
-    dep_kinds: dict[int, tuple[int, ...]]
+    kinds_ptr: I64
+    kinds: I64
     texts: list[str]
 
     def __len__(self) -> int:
@@ -63,6 +79,21 @@ class NodeTable:
         return np.where(values == ABSENT, default, values)
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What reading a file found: the nodes, where each stands, records that cannot be decoded, and how the file ends."""
+
+    table: NodeTable
+    offsets: I64
+    sizes: I64
+    bad: list[int]
+    records: int
+    end: int
+    size: int
+    ends_inside: bool
+    failures: list[Exception]
+
+
 @dataclass
 class TableBuilder:
     """Collects nodes one by one into a NodeTable: the slow path, for every schema."""
@@ -72,7 +103,7 @@ class TableBuilder:
     text_columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TEXTS})
     ctrl: list[list[int]] = field(default_factory=list)
     data: list[list[int]] = field(default_factory=list)
-    dep_kinds: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    kinds: list[list[int]] = field(default_factory=list)
     interned: dict[str, int] = field(default_factory=dict)
 
     def intern(self, text: str) -> int:
@@ -84,19 +115,16 @@ class TableBuilder:
         dur_us: int = 0, inputs: str = "", attributes: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """Append a node; attributes that are no column are left to the attribute source."""
-        row = len(self.rows)
         signature = self.intern(inputs) if inputs else -1
         self.rows.append((node_id, self.intern(name), kind, start_us, dur_us, signature))
         self.ctrl.append(ctrl)
         self.data.append(data)
         for key, column in self.integers.items():
-            column.append(_integer(attributes.get(key)))
+            column.append(column_value(attributes.get(key)))
         for key, texts in self.text_columns.items():
             value = attributes.get(key)
             texts.append(self.intern(str(value)) if value is not None else -1)
-        kinds = attributes.get("dep_kinds")
-        if isinstance(kinds, list):
-            self.dep_kinds[row] = tuple(int(kind) for kind in kinds if isinstance(kind, int))
+        self.kinds.append(stated_kinds(attributes))
 
     def build(self) -> NodeTable:
         """The table of everything added."""
@@ -107,11 +135,20 @@ class TableBuilder:
             np.array(starts, np.uint64), np.array(durs, np.uint64),
             {name: np.array(values, np.int64) for name, values in self.integers.items()},
             {name: np.array(values, np.int64) for name, values in self.text_columns.items()},
-            np.array(inputs, np.int64), *_csr(self.ctrl), *_csr(self.data), self.dep_kinds, list(self.interned),
+            np.array(inputs, np.int64), *_csr(self.ctrl, np.uint64), *_csr(self.data, np.uint64),
+            *_csr(self.kinds, np.int64), list(self.interned),
         )  # fmt: skip
 
 
-def _integer(value: Any) -> int:
+def stated_kinds(attributes: Mapping[str, Any]) -> list[int]:
+    """The attribute ``dep_kinds``; -1 for an entry that is no kind, so that the list is not believed."""
+    kinds = attributes.get("dep_kinds")
+    if not isinstance(kinds, list):
+        return []
+    return [int(kind) if 0 <= kind <= max(EdgeKind) else -1 for kind in kinds if isinstance(kind, int)]
+
+
+def column_value(value: Any) -> int:
     """An attribute as int64; what is no number or does not fit counts as absent."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -120,10 +157,10 @@ def _integer(value: Any) -> int:
     return ABSENT
 
 
-def _csr(lists: list[list[int]]) -> tuple[I64, NDArray[np.uint64]]:
+def _csr(lists: list[list[int]], kind: type[np.generic]) -> tuple[I64, NDArray[Any]]:
     ptr = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(entry) for entry in lists], out=ptr[1:])
-    return ptr, np.array([value for entry in lists for value in entry], np.uint64)
+    return ptr, np.array([value for entry in lists for value in entry], kind)
 
 
 def make_trace(
@@ -195,14 +232,19 @@ def _category(table: NodeTable, domain: NDArray[np.int8]) -> NDArray[np.int8]:
     return np.where(own >= 0, own, category).astype(np.int8)
 
 
-def _resolve(table: NodeTable, wanted: NDArray[np.uint64]) -> I64:
-    """Row of each id (the first that bears it), -1 where no node does."""
-    order = np.argsort(table.id, kind="stable")
-    at = np.searchsorted(table.id[order], wanted)
-    at = np.minimum(at, max(len(order) - 1, 0))
-    if not len(order):
+def _resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> I64:
+    """Row of each wanted id (the first that bears it), -1 where no node does."""
+    if not len(ids):
         return np.full(len(wanted), -1, np.int64)
-    return np.where(table.id[order][at] == wanted, order[at], -1)
+    top = int(ids.max())
+    if top < 4 * len(ids) + 1024:  # dense enough to look rows up by id; one more place for ids beyond the last
+        row_of = np.full(top + 2, -1, np.int64)
+        row_of[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
+        return row_of[np.minimum(wanted, np.uint64(top + 1))]
+    order = np.argsort(ids, kind="stable")
+    known = ids[order]
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, order[at], -1)
 
 
 def _edges(table: NodeTable, health: list[HealthFinding]) -> Edges:
@@ -210,22 +252,35 @@ def _edges(table: NodeTable, health: list[HealthFinding]) -> Edges:
     targets = np.concatenate(
         [np.repeat(np.arange(n), np.diff(table.data_ptr)), np.repeat(np.arange(n), np.diff(table.ctrl_ptr))]
     )
-    sources = _resolve(table, np.concatenate([table.data, table.ctrl]))
+    sources = _resolve(table.id, np.concatenate([table.data, table.ctrl]))
     kinds = np.concatenate(
         [np.full(len(table.data), EdgeKind.DATA, np.int8), np.full(len(table.ctrl), EdgeKind.CONTROL, np.int8)]
     )
-    for row, stated in table.dep_kinds.items():
-        places = np.concatenate(
-            [
-                np.arange(table.data_ptr[row], table.data_ptr[row + 1]),
-                len(table.data) + np.arange(table.ctrl_ptr[row], table.ctrl_ptr[row + 1]),
-            ]
-        )
-        if len(stated) == len(places) and all(0 <= kind <= max(EdgeKind) for kind in stated):
-            kinds[places] = stated
+    _apply_stated(table, kinds)
     _report_edges(table, sources, targets, health)
     kept = (sources >= 0) & (sources != targets)
     return Edges.from_pairs(n, sources[kept], targets[kept], kinds[kept])
+
+
+def _apply_stated(table: NodeTable, kinds: NDArray[np.int8]) -> None:
+    """Put the kinds that nodes state, where they state one for each dependency and all make sense, into ``kinds``."""
+    stated, data, ctrl = (np.diff(ptr) for ptr in (table.kinds_ptr, table.data_ptr, table.ctrl_ptr))
+    rows = np.flatnonzero((stated > 0) & (stated == data + ctrl))
+    if not len(rows):
+        return
+    count = stated[rows]
+    first = np.cumsum(count) - count
+    within = np.arange(int(count.sum())) - np.repeat(first, count)
+    values = table.kinds[np.repeat(table.kinds_ptr[rows], count) + within]
+    in_data = within < np.repeat(data[rows], count)
+    place = np.where(
+        in_data,
+        np.repeat(table.data_ptr[rows], count) + within,
+        len(table.data) + np.repeat(table.ctrl_ptr[rows] - data[rows], count) + within,
+    )
+    good = np.logical_and.reduceat((values >= 0) & (values <= max(EdgeKind)), first)
+    kept = np.repeat(good, count)
+    kinds[place[kept]] = values[kept]
 
 
 def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[HealthFinding]) -> None:
@@ -240,9 +295,8 @@ def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[Hea
     if len(own):
         text = f"{len(own):,} dependencies of a node on itself."
         health.append(_finding("self-dependency", Severity.INFO, own, text, "They are left out."))
-    _, first = np.unique(table.id, return_index=True)
-    if len(first) < len(table):
-        twice = np.setdiff1d(np.arange(len(table)), first)
+    twice = np.flatnonzero(_resolve(table.id, table.id) != np.arange(len(table)))
+    if len(twice):
         text = f"{len(twice):,} nodes bear an id that an earlier node has."
         health.append(
             _finding("duplicate-id", Severity.WARNING, twice, text, "Dependencies on that id lead to the first.")
@@ -336,6 +390,6 @@ def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive
     own = table.integers["parent"]
     stated = np.flatnonzero(own != ABSENT)
     if len(stated):
-        parent[stated] = _resolve(table, own[stated].astype(np.uint64))
+        parent[stated] = _resolve(table.id, own[stated].astype(np.uint64))
     parent[parent == np.arange(len(table))] = -1
     return parent

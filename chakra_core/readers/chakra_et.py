@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from chakra_core.errors import CorruptTrace
 from chakra_core.readers import _et_layouts as layouts
 from chakra_core.readers._et_frames import Frames, split_frames
-from chakra_core.readers._et_shapes import SEPARATOR
-from chakra_core.readers._et_table import NodeTable, TableBuilder, make_trace
+from chakra_core.readers._et_table import NodeTable, Scanned, TableBuilder, make_trace
+from chakra_core.readers._kineto_text import EventText, read_blocks
 from chakra_core.readers.base import Source
 from chakra_core.schema import Severity
 from chakra_core.trace import HealthFinding, Trace
 
-__all__ = ["READER", "ChakraEtReader", "content_of"]
+__all__ = ["READER", "ChakraEtReader"]
 
 _KNOWN_SCHEMAS = ("0.0.1", "0.0.2", "0.0.3", "0.0.4", "1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1", "symbolic")
 
 
-def content_of(source: Source) -> bytes | mmap.mmap:
-    """The file's bytes: mapped where it is plain, inflated into memory where it is compressed."""
-    if source.compression or source.size == 0:
-        return source.read()
-    with source.path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+_SAMPLE = 96
+_HEAD = 4 * 1024 * 1024
+_SCAN_FROM = 256 * 1024
 
 
 class ChakraEtReader:
@@ -56,33 +54,97 @@ class ChakraEtReader:
             return 0.6 if named or (facts and ("schema" in facts or "version" in facts)) else 0.0
         return 0.9 if named else 0.7 if facts and ("schema" in facts or "version" in facts) else 0.0
 
+    def __init__(self, scan_from: int = _SCAN_FROM) -> None:
+        """Files of at least ``scan_from`` bytes go through the compiled scanner, smaller ones through protobuf."""
+        self.scan_from = scan_from
+
     def read(self, source: Source) -> Sequence[Trace]:
         """Read one rank.
 
         Raises:
             CorruptTrace: not one node could be decoded.
         """
-        content = content_of(source)
-        frames = split_frames(content)
-        health = _frame_findings(frames, len(content))
-        facts, first = _facts(content, frames)
-        spans = frames.spans[first:]
-        sample = [bytes(content[at : at + size]) for at, size in spans[:96]]
-        layout = layouts.choose_layout(sample)
-        table, kept = _decode_all(content, spans, layout, health)
-        if not len(table) and (spans or facts is None):
+        text = EventText(source.path, compressed=bool(source.compression))
+        found = self._scan(source, text) if source.size >= self.scan_from else None
+        found = found or _decode(source, text)
+        table, facts = found.scanned.table, found.facts
+        if not len(table) and (found.scanned.records or facts is None):
             raise CorruptTrace(f"{source.path}: no Chakra node in it can be decoded")
-        schema = _schema(facts, layout, health)
-
-        def attributes(row: int) -> dict[str, Any]:
-            at, size = kept[row]
-            return _attributes(layout.decode(bytes(content[at : at + size])))
-
+        health = _findings(found.scanned)
+        schema = _schema(facts, found.layout, health)
         trace = make_trace(
             table, path=source.path, format_name=self.name, schema=schema, facts=facts or {}, health=health,
-            attributes_of=attributes, events=len(spans),
+            attributes_of=_Attributes(text, found), events=found.scanned.records,
         )  # fmt: skip
         return [trace]
+
+    def _scan(self, source: Source, text: EventText) -> _Found | None:
+        """Read by the compiled scanner; None where the layout is an old one or cannot be told from the head."""
+        with source.open() as stream:
+            head = bytearray()
+            for block in read_blocks(stream, []):
+                head += block
+                if len(head) >= _HEAD:
+                    break
+        frames = split_frames(head, _SAMPLE + 1)
+        if len(frames.spans) <= _SAMPLE and len(head) >= _HEAD:
+            return None
+        facts, first = _facts(head, frames)
+        layout = _layout(head, frames.spans[first:])
+        if layout.schema != "0.0.4" or not frames.spans:
+            return None
+        from chakra_core.readers._et_columns import scan_file
+
+        scanned = scan_file(source, text, first_is_node=first == 0, decode=layout.decode)
+        return _Found(scanned, facts, layout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file's nodes, its metadata and its layout."""
+
+    scanned: Scanned
+    facts: dict[str, Any] | None
+    layout: layouts.Layout
+
+
+@dataclass(frozen=True, slots=True)
+class _Attributes:
+    """Decodes the attributes of single nodes from where they stand in the file."""
+
+    text: EventText
+    found: _Found
+
+    def __call__(self, row: int) -> dict[str, Any]:
+        """Everything the file says about the node in a row; nothing where the file has been changed since."""
+        at, size = int(self.found.scanned.offsets[row]), int(self.found.scanned.sizes[row])
+        raw = self.text.read(at, size)
+        return _attributes(self.found.layout.decode(raw)) if len(raw) == size else {}
+
+
+def _layout(content: bytes | bytearray, spans: list[tuple[int, int]]) -> layouts.Layout:
+    return layouts.choose_layout([bytes(content[at : at + size]) for at, size in spans[:_SAMPLE]])
+
+
+def _decode(source: Source, text: EventText) -> _Found:
+    """Read everything through protobuf, whatever the layout."""
+    failures: list[Exception] = []
+    parts = []
+    with source.open() as stream:
+        for block in read_blocks(stream, failures):
+            text.add(block)
+            parts.append(block)
+    content = b"".join(parts)
+    frames = split_frames(content)
+    facts, first = _facts(content, frames)
+    spans = frames.spans[first:]
+    layout = _layout(content, spans)
+    table, kept, bad = _decode_all(content, spans, layout)
+    places = np.array(kept, np.int64).reshape(-1, 2)
+    scanned = Scanned(
+        table, places[:, 0], places[:, 1], bad, len(spans), frames.end, len(content), frames.ends_inside, failures
+    )
+    return _Found(scanned, facts, layout)
 
 
 def _facts(content: Any, frames: Frames) -> tuple[dict[str, Any] | None, int]:
@@ -95,29 +157,23 @@ def _facts(content: Any, frames: Frames) -> tuple[dict[str, Any] | None, int]:
 
 
 def _decode_all(
-    content: Any, spans: list[tuple[int, int]], layout: layouts.Layout, health: list[HealthFinding]
-) -> tuple[NodeTable, list[tuple[int, int]]]:
+    content: bytes, spans: list[tuple[int, int]], layout: layouts.Layout
+) -> tuple[NodeTable, list[tuple[int, int]], list[int]]:
     builder = TableBuilder()
     kept: list[tuple[int, int]] = []
     bad: list[int] = []
     for at, size in spans:
         try:
-            record = layout.decode(bytes(content[at : at + size]))
+            record = layout.decode(content[at : at + size])
         except (DecodeError, ValueError):
             bad.append(at)
             continue
         kept.append((at, size))
-        inputs = f"{record.shapes}{SEPARATOR}{record.types}" if record.shapes and record.shapes != "[]" else ""
-        if "process_group:init" in record.name:
-            inputs = record.values
         builder.add(
             record.id, record.name, record.kind, ctrl=record.ctrl, data=record.data, start_us=record.start_us,
-            dur_us=record.dur_us, inputs=inputs, attributes=record.attributes,
+            dur_us=record.dur_us, inputs=layouts.inputs_text(record), attributes=record.attributes,
         )  # fmt: skip
-    if bad:
-        text = f"{len(bad):,} records cannot be decoded, the first at byte {bad[0]:,}."
-        health.append(HealthFinding("damaged-record", Severity.WARNING, len(bad), text, "The others are shown."))
-    return builder.build(), kept
+    return builder.build(), kept, bad
 
 
 def _schema(facts: dict[str, Any] | None, layout: layouts.Layout, health: list[HealthFinding]) -> str:
@@ -131,11 +187,19 @@ def _schema(facts: dict[str, Any] | None, layout: layouts.Layout, health: list[H
     return stated or layout.schema
 
 
-def _frame_findings(frames: Frames, size: int) -> list[HealthFinding]:
-    if not frames.ends_inside:
-        return []
-    text = f"The file ends inside a record at byte {frames.end:,} of {size:,}: it is cut short or damaged there."
-    return [HealthFinding("truncated", Severity.ERROR, 1, text, "What comes before is shown; write the file again.")]
+def _findings(scanned: Scanned) -> list[HealthFinding]:
+    found = []
+    if scanned.ends_inside or scanned.failures:
+        text = f"The file ends inside a record at byte {scanned.end:,} of {scanned.size:,}: it is cut short or damaged there."
+        if scanned.failures:
+            text = f"Its compressed content ends early, after {scanned.size:,} bytes: {scanned.failures[0]}."
+        found.append(
+            HealthFinding("truncated", Severity.ERROR, 1, text, "What comes before is shown; write the file again.")
+        )
+    if scanned.bad:
+        text = f"{len(scanned.bad):,} records cannot be decoded, the first at byte {scanned.bad[0]:,}."
+        found.append(HealthFinding("damaged-record", Severity.WARNING, len(scanned.bad), text, "The others are shown."))
+    return found
 
 
 def _attributes(record: layouts.Record) -> dict[str, Any]:
