@@ -25,7 +25,6 @@ __all__ = ["content_for", "layout", "register", "renumbered"]
 
 _LOG = logging.getLogger(__name__)
 _TICK = "loaded-tick"
-_FAILED = "failed-runs"
 _THEME = {
     "fontFamily": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
     "primaryColor": "indigo",
@@ -47,7 +46,7 @@ def layout(settings: Settings) -> Component:
         dcc.Store(id=Ids.NAVIGATE),
         dcc.Store(id=Ids.PAGE),
         dcc.Store(id=_TICK, data=0),
-        dcc.Store(id=_FAILED, data=[]),
+        dcc.Store(id=Ids.FAILED, data=[]),
         dcc.Store(id="defaults", data=list(settings.opened)),
     ]
     frame = html.Div(
@@ -206,20 +205,20 @@ def _register_loading(app: Dash, library: Library) -> None:
         rest = [entry for entry in failed or [] if entry[0] != ref]
         return rest, [*(refs or []), ref] if chosen["do"] == "retry" else no_update
 
-    runs, tick, failed = State(Ids.RUNS, "data"), State(_TICK, "data"), State(_FAILED, "data")
+    runs, tick, failed = State(Ids.RUNS, "data"), State(_TICK, "data"), State(Ids.FAILED, "data")
     app.callback(
         Output("load-progress", "children"), Output(_TICK, "data"), Output(Ids.RUNS, "data", allow_duplicate=True),
-        Output(_FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Output(Ids.FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
         Input("load-poll", "n_intervals"), runs, tick, failed, State(Ids.SELECTION, "data"),
         prevent_initial_call=True,
     )(poll)  # fmt: skip
     app.callback(Output("load-cancel", "disabled"), Input("load-cancel", "n_clicks"), runs)(cancel)
     app.callback(
-        Output(_FAILED, "data", allow_duplicate=True), Output(Ids.RUNS, "data", allow_duplicate=True),
+        Output(Ids.FAILED, "data", allow_duplicate=True), Output(Ids.RUNS, "data", allow_duplicate=True),
         Input({"type": "failed-run", "do": ALL, "at": ALL}, "n_clicks"), runs, failed,
         prevent_initial_call=True,
     )(answer)  # fmt: skip
-    app.callback(Output("problems", "children"), Input(_FAILED, "data"))(_failures)
+    app.callback(Output("problems", "children"), Input(Ids.FAILED, "data"))(_failures)
 
 
 def renumbered(selection: Any, refs: Sequence[str], kept: Sequence[str]) -> dict[str, int] | None:
