@@ -25,6 +25,7 @@ __all__ = ["content_for", "layout", "register", "renumbered"]
 
 _LOG = logging.getLogger(__name__)
 _TICK = "loaded-tick"
+_MOST_RUNS = 24
 _THEME = {
     "fontFamily": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
     "primaryColor": "indigo",
@@ -240,6 +241,8 @@ def _between(window: Any) -> tuple[int, int] | None:
 def content_for(library: Library, state: ViewState) -> Component:
     """The page of a state, or what must happen first: loading, an error, or opening more runs."""
     page = next((page for page in PAGES if page.slug == state.page), PAGES[0])
+    if len(state.runs) > _MOST_RUNS:
+        return _broken(page, f"{len(state.runs):,} runs are too many at once; close some or open at most {_MOST_RUNS}.")
     if page.runs and len(state.runs) < page.runs:
         return _too_few(page, len(state.runs))
     if page.runs and any(library.request(ref).state != "ready" for ref in state.runs):
