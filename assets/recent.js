@@ -33,8 +33,10 @@
         }
         return String(box.children.length);
       },
-      keep(runs) {
-        const kept = load().filter((ref) => !(runs || []).includes(ref));
+      // Runs that could not be opened are forgotten again.
+      keep(runs, failed) {
+        const gone = (failed || []).map((entry) => entry[0]);
+        const kept = load().filter((ref) => !(runs || []).includes(ref) && !gone.includes(ref));
         try { window.localStorage.setItem(KEY, JSON.stringify([...(runs || []), ...kept].slice(0, LIMIT))); } catch (error) { /* private mode */ }
         return String((runs || []).length);
       },

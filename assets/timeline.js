@@ -7,6 +7,7 @@
   const kept = new Map();
   const EASE = 0.32;
   const LEAST = 30;
+  const STILL = window.matchMedia("(prefers-reduced-motion: reduce)");
 
   class ChakraTimeline {
     constructor(root) {
@@ -33,11 +34,12 @@
       this.lastFetchMs = 0;
       this.lastSettleMs = 0;
       this.movedAt = 0;
+      this.written = null;
       this.search = new parts.Search(this);
       this.feed = new parts.Feed(this);
       parts.build(this);
-      this.theme();
       this.resize();
+      this.theme();
       this.observer = new ResizeObserver(() => this.resize());
       this.observer.observe(this.stage);
       parts.attach(this);
@@ -54,9 +56,10 @@
         const before = kept.get(this.key());
         this.tracks = new parts.Tracks(layout, before && before.open);
         if (before) { this.scroll = before.scroll; this.hidden = before.hidden; }
-        this.home();
         const state = fromAddress();
-        if (state.window) this.view = { t0: state.window[0], t1: state.window[1] };
+        const [t0, t1] = state.window || [-0.01 * this.span, 1.01 * this.span];
+        this.written = state.window;
+        this.view = { t0, t1 };
         parts.toolbar(this);
         this.clamp();
         this.feed.overview();
@@ -98,6 +101,7 @@
 
     theme() {
       this.tones = parts.tones(this.root);
+    this.hatch = parts.hatch(this);
       this.repaint();
     }
 
@@ -107,7 +111,7 @@
     go(t0, t1, ease) {
       const span = Math.max(t1 - t0, LEAST);
       const next = this.clamped({ t0: (t0 + t1 - span) / 2, t1: (t0 + t1 + span) / 2 });
-      if (ease) this.target = next;
+      if (ease && !STILL.matches) this.target = next;
       else { this.view = next; this.target = null; }
       this.moved(true);
     }
@@ -185,6 +189,7 @@
       this.frame = window.requestAnimationFrame(() => {
         this.frame = 0;
         if (!this.root.isConnected) { this.destroy(); return; }
+        if (!this.tones) return;
         if (this.target) this.ease();
         parts.draw(this);
         parts.status(this);

@@ -113,7 +113,7 @@
     return drawn;
   }
 
-  // An event is a solid bar; several summed up are a pale band, filled from below as far as they take its time.
+  // An event is a solid bar; several summed up are a pale, hatched band, filled from below as far as they take its time.
   function one(tl, rects, i, x, y, w, h, query) {
     const g = tl.context;
     const dim = query && !tl.search.matches(rects.names[rects.k[i]]) ? 0.25 : 1;
@@ -128,6 +128,28 @@
     g.globalAlpha = 0.85 * dim;
     const filled = Math.max(share * h, 1);
     g.fillRect(x, y + h - filled, w, filled);
+    if (w > 6 && h > 5) {
+      g.globalAlpha = 0.5 * dim;
+      g.fillStyle = tl.hatch;
+      g.fillRect(x, y, w, h);
+      g.fillStyle = tl.colours[rects.c[i]];
+    }
+  }
+
+  // Thin diagonal lines in the colour of the background: what tells a band of many events from one long event.
+  function hatch(tl) {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 6;
+    const g = tile.getContext("2d");
+    g.strokeStyle = tl.tones.plot;
+    g.lineWidth = 1;
+    for (const shift of [-6, 0, 6]) {
+      g.beginPath();
+      g.moveTo(shift, 6);
+      g.lineTo(shift + 6, 0);
+      g.stroke();
+    }
+    return tl.context.createPattern(tile, "repeat");
   }
 
   function labels(tl, rects, texts) {
@@ -371,5 +393,5 @@
     g.globalAlpha = 1;
   }
 
-  Object.assign(parts, { draw, GUTTER, MINI, AXIS, TOP });
+  Object.assign(parts, { draw, hatch, GUTTER, MINI, AXIS, TOP });
 })();

@@ -25,7 +25,7 @@ __all__ = ["content_for", "layout", "register", "renumbered"]
 
 _LOG = logging.getLogger(__name__)
 _TICK = "loaded-tick"
-_FAILED = "failed-runs"
+_MOST_RUNS = 24
 _THEME = {
     "fontFamily": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
     "primaryColor": "indigo",
@@ -47,7 +47,7 @@ def layout(settings: Settings) -> Component:
         dcc.Store(id=Ids.NAVIGATE),
         dcc.Store(id=Ids.PAGE),
         dcc.Store(id=_TICK, data=0),
-        dcc.Store(id=_FAILED, data=[]),
+        dcc.Store(id=Ids.FAILED, data=[]),
         dcc.Store(id="defaults", data=list(settings.opened)),
     ]
     frame = html.Div(
@@ -206,20 +206,20 @@ def _register_loading(app: Dash, library: Library) -> None:
         rest = [entry for entry in failed or [] if entry[0] != ref]
         return rest, [*(refs or []), ref] if chosen["do"] == "retry" else no_update
 
-    runs, tick, failed = State(Ids.RUNS, "data"), State(_TICK, "data"), State(_FAILED, "data")
+    runs, tick, failed = State(Ids.RUNS, "data"), State(_TICK, "data"), State(Ids.FAILED, "data")
     app.callback(
         Output("load-progress", "children"), Output(_TICK, "data"), Output(Ids.RUNS, "data", allow_duplicate=True),
-        Output(_FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Output(Ids.FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
         Input("load-poll", "n_intervals"), runs, tick, failed, State(Ids.SELECTION, "data"),
         prevent_initial_call=True,
     )(poll)  # fmt: skip
     app.callback(Output("load-cancel", "disabled"), Input("load-cancel", "n_clicks"), runs)(cancel)
     app.callback(
-        Output(_FAILED, "data", allow_duplicate=True), Output(Ids.RUNS, "data", allow_duplicate=True),
+        Output(Ids.FAILED, "data", allow_duplicate=True), Output(Ids.RUNS, "data", allow_duplicate=True),
         Input({"type": "failed-run", "do": ALL, "at": ALL}, "n_clicks"), runs, failed,
         prevent_initial_call=True,
     )(answer)  # fmt: skip
-    app.callback(Output("problems", "children"), Input(_FAILED, "data"))(_failures)
+    app.callback(Output("problems", "children"), Input(Ids.FAILED, "data"))(_failures)
 
 
 def renumbered(selection: Any, refs: Sequence[str], kept: Sequence[str]) -> dict[str, int] | None:
@@ -241,6 +241,8 @@ def _between(window: Any) -> tuple[int, int] | None:
 def content_for(library: Library, state: ViewState) -> Component:
     """The page of a state, or what must happen first: loading, an error, or opening more runs."""
     page = next((page for page in PAGES if page.slug == state.page), PAGES[0])
+    if len(state.runs) > _MOST_RUNS:
+        return _broken(page, f"{len(state.runs):,} runs are too many at once; close some or open at most {_MOST_RUNS}.")
     if page.runs and len(state.runs) < page.runs:
         return _too_few(page, len(state.runs))
     if page.runs and any(library.request(ref).state != "ready" for ref in state.runs):

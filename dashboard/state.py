@@ -20,7 +20,7 @@ _RESERVED = frozenset({"run", "node", "t", "theme"})
 class Ids:
     """Component ids of the shell that pages may use as Input, State or (selection, window, params) Output."""
 
-    URL = "url"
+    URL = "url"  # changes when the browser goes back or forward; the address itself is read by state.js
     RUNS = "runs"  # list of run references (strings)
     SELECTION = "selection"  # {"run": index into runs, "rank": int, "row": int} or None
     WINDOW = "window"  # [t0_ns, t1_ns] relative to the run's origin, or None for everything
@@ -28,6 +28,7 @@ class Ids:
     THEME = "theme"  # "light" | "dark"
     PAGE = "page"  # slug of the page shown
     NAVIGATE = "navigate"  # write a page slug here to go to that page with the current state
+    FAILED = "failed-runs"  # [[reference, message], …] of the runs that could not be opened
     CONTENT = "content"
 
 

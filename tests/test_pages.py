@@ -130,3 +130,9 @@ def test_a_selection_follows_its_run(selection, kept, expected):
 
 def test_unknown_pages_lead_to_the_first(library: Library):
     assert "Open a trace" in shown(content_for(library, ViewState("no-such-page")))
+
+
+def test_an_address_with_very_many_runs_loads_none_of_them(library: Library):
+    refs = tuple(f"built/host.et/{number}" for number in range(1000))
+    assert "too many" in shown(content_for(library, ViewState("overview", refs)))
+    assert library.status(refs[0]).state == "absent"

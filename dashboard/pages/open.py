@@ -243,6 +243,7 @@ def register(app: Dash, library: Library) -> None:
         ClientsideFunction("ckRecent", "keep"),
         Output("frame", "data-recent"),
         Input(Ids.RUNS, "data"),
+        Input(Ids.FAILED, "data"),
         prevent_initial_call=True,
     )
 

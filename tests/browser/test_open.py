@@ -38,6 +38,7 @@ def test_a_file_that_is_no_trace_says_why_while_the_other_is_shown(page, base_ur
     assert "built/notes.txt was not opened" in problem.inner_text()
     assert "not a trace in any known format" in problem.inner_text()
     page.wait_for_url(re.compile(r"\?run=built/host.et&node=0\.0\.1$"))
+    assert page.evaluate("JSON.parse(localStorage.getItem('ck-recent'))") == ["built/host.et"]
     page.click("text=Dismiss")
     page.wait_for_selector(".ck-problem", state="detached")
 

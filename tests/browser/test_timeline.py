@@ -50,8 +50,8 @@ def point(page, x, y):
     page.mouse.move(box["x"] + x, box["y"] + y)
 
 
-def pick_one(page):
-    found = page.evaluate(FIND_SLICE)
+def pick_one(page, least=20):
+    found = page.evaluate(FIND_SLICE.replace("> 20", f"> {least}", 1))
     assert found
     point(page, found["x"], found["y"])
     page.mouse.down()
@@ -187,3 +187,13 @@ def test_nested_host_stacks_are_flame_rows(page, base_url):
     assert rows >= 3
     page.keyboard.press("?")
     page.wait_for_selector(".ck-tl-help:visible")
+
+
+def test_a_key_right_after_a_click_is_not_lost(page, base_url):
+    start(page, base_url)
+    span = page.evaluate(f"() => {TL}.view.t1 - {TL}.view.t0")
+    pick_one(page, least=3)
+    page.keyboard.press("w")
+    page.wait_for_timeout(900)
+    settle(page)
+    assert page.evaluate(f"() => {TL}.view.t1 - {TL}.view.t0") < 0.8 * span
