@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import zstandard
 
 from chakra_core.errors import ChakraError
 from chakra_core.readers import _et_columns
-from chakra_core.readers._et_table import _resolve
+from chakra_core.readers._et_edges import rows_of
 from chakra_core.readers.base import Source
 from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.readers.proto import chakra_v1_pb2 as v1
-from chakra_core.schema import COLUMNS, EdgeKind
+from chakra_core.schema import COLUMNS, NO_TIME, EdgeKind
 from chakra_core.trace import Trace
 from tests import et_messages
 from tests.test_readers_chakra import attribute, frame, sample, varint
@@ -290,5 +291,40 @@ def test_attributes_of_a_file_that_has_changed(tmp_path: Path):
 @pytest.mark.parametrize("ids", [[3, 1, 3, 0], [2**64 - 1, 5, 2**40, 5], [0], []])
 def test_rows_by_id(ids: list[int]):
     wanted = [0, 1, 2, 3, 4, 5, 6, 2**40, 2**63, 2**64 - 1]
-    found = _resolve(np.array(ids, np.uint64), np.array(wanted, np.uint64))
+    found = rows_of(np.array(ids, np.uint64), np.array(wanted, np.uint64))
     assert found.tolist() == [ids.index(number) if number in ids else -1 for number in wanted]
+
+
+def test_times_beyond_reason(tmp_path: Path):
+    first = v1.Node(id=1, name=b"a", type=4, start_time_micros=5, duration_micros=2**63)
+    second = v1.Node(id=2, name=b"b", type=4, start_time_micros=2**63, duration_micros=1)
+    third = v1.Node(id=3, name=b"c", type=4)
+    attribute(third, "start_ns", int64_val=-(2**63) + 1)
+    attribute(third, "dur_ns", int64_val=-4)
+    trace = both(tmp_path, frame(META, *(node.SerializeToString() for node in (first, second, third))))
+    assert trace.columns.start_ns.tolist() == [5_000, NO_TIME, NO_TIME]
+    assert trace.columns.dur_ns.tolist() == [2**53, 1_000, 0]
+    assert [(finding.code, finding.examples) for finding in trace.health] == [("implausible-time", (0, 1, 2))]
+
+
+@pytest.mark.parametrize(
+    "text", [b"[" * 200_000, b'[["a", 0, 0, "", Infinity, ""]]', b'[["a", 9, 0, "", 0, ""]]', b"{}", b"[1"]
+)
+def test_nonsense_in_the_metadata(tmp_path: Path, text: bytes):
+    meta = v1.GlobalMetadata(version=b"1.0.0")
+    for name in ("lanes", "process_groups", "rank", "world_size", "time_kind"):
+        attribute(meta, name, string_val=text)
+    trace = both(tmp_path, frame(meta.SerializeToString(), BASE))
+    assert (len(trace), trace.lanes, trace.meta.groups, trace.meta.rank) == (1, (), (), 0)
+
+
+def test_nonsense_beside_the_file(tmp_path: Path):
+    node = v1.Node(id=1, name=b"a", type=7)
+    attribute(node, "pg_name", string_val=b"1")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "deep.json").write_bytes(b"[" * 200_000)
+    (tmp_path / "groups.json").write_text('{"1": [0, 4]}')
+    trace = both(tmp_path, frame(META, node.SerializeToString()))
+    assert [group.ranks for group in trace.meta.groups] == [(0, 4)]

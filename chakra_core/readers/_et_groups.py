@@ -68,7 +68,7 @@ def _from_init(table: NodeTable) -> dict[str, ProcessGroup]:
 def _parse(text: str) -> dict[str, ProcessGroup]:
     try:
         listed = json.loads(text) if text else []
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     found = {}
     for entry in listed if isinstance(listed, list) else []:
@@ -90,7 +90,7 @@ def _from_side_file(path: Path) -> dict[str, ProcessGroup]:
         if side != path and side.is_file() and side.stat().st_size <= _MAX_SIDE_FILE:
             try:
                 content = json.loads(side.read_bytes())
-            except (ValueError, OSError):
+            except (ValueError, OSError, RecursionError):
                 continue
             if _is_group_map(content):
                 found.append(content)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.readers import _et_groups as groups
+from chakra_core.readers._et_edges import edges_of, rows_of
 from chakra_core.readers._et_shapes import signatures
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind, NodeKind, Severity, TimeKind
 from chakra_core.trace import AttributeSource, Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
@@ -43,6 +44,7 @@ TEXTS: tuple[str, ...] = ("pg_name", "category")
 ABSENT = int(np.iinfo(np.int64).min)
 """Value of an integer column where a node lacks the attribute."""
 
+_FARTHEST, _LONGEST = 2**62, 2**53
 _LABELS = {category.label: int(category) for category in Category}
 _ANNOTATION = re.compile(r"^(ProfilerStep#|\[pytorch\||## |\[param\|)")
 
@@ -181,10 +183,10 @@ def make_trace(
     """
     domain = _domain(table)
     category = _category(table, domain)
-    edges = _edges(table, health)
+    edges = edges_of(table, health)
     lanes, lane = _lanes(table, domain, facts)
     found, group = groups.process_groups(table, path, facts)
-    start, dur = _times(table)
+    start, dur = _times(table, health)
     comm = _communication(table)
     shape_texts, shape = signatures(table.inputs, table.texts)
     kind = np.clip(table.kind, 0, 127)
@@ -232,81 +234,6 @@ def _category(table: NodeTable, domain: NDArray[np.int8]) -> NDArray[np.int8]:
     return np.where(own >= 0, own, category).astype(np.int8)
 
 
-def _resolve(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> I64:
-    """Row of each wanted id (the first that bears it), -1 where no node does."""
-    if not len(ids):
-        return np.full(len(wanted), -1, np.int64)
-    top = int(ids.max())
-    if top < 4 * len(ids) + 1024:  # dense enough to look rows up by id; one more place for ids beyond the last
-        row_of = np.full(top + 2, -1, np.int64)
-        row_of[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
-        return row_of[np.minimum(wanted, np.uint64(top + 1))]
-    order = np.argsort(ids, kind="stable")
-    known = ids[order]
-    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[at] == wanted, order[at], -1)
-
-
-def _edges(table: NodeTable, health: list[HealthFinding]) -> Edges:
-    n = len(table)
-    targets = np.concatenate(
-        [np.repeat(np.arange(n), np.diff(table.data_ptr)), np.repeat(np.arange(n), np.diff(table.ctrl_ptr))]
-    )
-    sources = _resolve(table.id, np.concatenate([table.data, table.ctrl]))
-    kinds = np.concatenate(
-        [np.full(len(table.data), EdgeKind.DATA, np.int8), np.full(len(table.ctrl), EdgeKind.CONTROL, np.int8)]
-    )
-    _apply_stated(table, kinds)
-    _report_edges(table, sources, targets, health)
-    kept = (sources >= 0) & (sources != targets)
-    return Edges.from_pairs(n, sources[kept], targets[kept], kinds[kept])
-
-
-def _apply_stated(table: NodeTable, kinds: NDArray[np.int8]) -> None:
-    """Put the kinds that nodes state, where they state one for each dependency and all make sense, into ``kinds``."""
-    stated, data, ctrl = (np.diff(ptr) for ptr in (table.kinds_ptr, table.data_ptr, table.ctrl_ptr))
-    rows = np.flatnonzero((stated > 0) & (stated == data + ctrl))
-    if not len(rows):
-        return
-    count = stated[rows]
-    first = np.cumsum(count) - count
-    within = np.arange(int(count.sum())) - np.repeat(first, count)
-    values = table.kinds[np.repeat(table.kinds_ptr[rows], count) + within]
-    in_data = within < np.repeat(data[rows], count)
-    place = np.where(
-        in_data,
-        np.repeat(table.data_ptr[rows], count) + within,
-        len(table.data) + np.repeat(table.ctrl_ptr[rows] - data[rows], count) + within,
-    )
-    good = np.logical_and.reduceat((values >= 0) & (values <= max(EdgeKind)), first)
-    kept = np.repeat(good, count)
-    kinds[place[kept]] = values[kept]
-
-
-def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[HealthFinding]) -> None:
-    lost, own = targets[sources < 0], targets[sources == targets]
-    if len(lost):
-        text = f"{len(lost):,} dependencies name ids that are not in the file."
-        health.append(
-            _finding(
-                "unresolved-dependency", Severity.WARNING, lost, text, "They are left out; the graph lacks those edges."
-            )
-        )
-    if len(own):
-        text = f"{len(own):,} dependencies of a node on itself."
-        health.append(_finding("self-dependency", Severity.INFO, own, text, "They are left out."))
-    twice = np.flatnonzero(_resolve(table.id, table.id) != np.arange(len(table)))
-    if len(twice):
-        text = f"{len(twice):,} nodes bear an id that an earlier node has."
-        health.append(
-            _finding("duplicate-id", Severity.WARNING, twice, text, "Dependencies on that id lead to the first.")
-        )
-
-
-def _finding(code: str, severity: Severity, rows: I64, text: str, remedy: str) -> HealthFinding:
-    return HealthFinding(code, severity, len(rows), text, remedy, tuple(np.unique(rows[:400])[:20].tolist()))
-
-
 def _lanes(table: NodeTable, domain: NDArray[np.int8], facts: Mapping[str, Any]) -> tuple[tuple[Lane, ...], I64]:
     """Lanes as our own writer lists them, else threads and streams by number; -1 where a node says neither."""
     own = _own_lanes(facts)
@@ -335,12 +262,15 @@ def _own_lanes(facts: Mapping[str, Any]) -> tuple[Lane, ...]:
             Lane(str(name), Domain(domain), LaneKind(kind), str(process), int(device), str(key))
             for name, domain, kind, process, device, key in listed
         )
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return ()
 
 
-def _times(table: NodeTable) -> tuple[I64, I64]:
-    """Exact ns where our writer left them, else Chakra's whole µs; starts that are 0 everywhere mean *none*."""
+def _times(table: NodeTable, health: list[HealthFinding]) -> tuple[I64, I64]:
+    """Exact ns where our writer left them, else Chakra's whole µs; starts that are 0 everywhere mean *none*.
+
+    Sums of what is kept stay within int64: starts beyond ±2^62 ns are dropped, durations end at 2^53 ns.
+    """
     top = np.uint64(2**63 // 1000 - 1)
     start_us, dur_us = np.minimum(table.start_us, top), np.minimum(table.dur_us, top)
     known = bool(start_us.any())
@@ -350,7 +280,13 @@ def _times(table: NodeTable) -> tuple[I64, I64]:
         start = np.where(start_us == 0, NO_TIME, start)
     start = np.where(exact == ABSENT, start, exact)
     dur = np.where(table.integers["dur_ns"] == ABSENT, dur_us.astype(np.int64) * 1000, table.integers["dur_ns"])
-    return start, np.maximum(dur, 0)
+    late, long = (start != NO_TIME) & (np.abs(start) > _FARTHEST), dur > _LONGEST
+    if late.any() or long.any():
+        rows = np.flatnonzero(late | long)
+        text = f"{len(rows):,} nodes have a start after the year 2116 or a duration of more than 104 days."
+        remedy = "Such starts count as unknown, such durations as 104 days; the attributes show what the file says."
+        health.append(HealthFinding.of("implausible-time", Severity.WARNING, rows.tolist(), text, remedy))
+    return np.where(late, NO_TIME, start), np.clip(dur, 0, _LONGEST)
 
 
 def _communication(table: NodeTable) -> dict[str, I64]:
@@ -390,6 +326,6 @@ def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive
     own = table.integers["parent"]
     stated = np.flatnonzero(own != ABSENT)
     if len(stated):
-        parent[stated] = _resolve(table.id, own[stated].astype(np.uint64))
+        parent[stated] = rows_of(table.id, own[stated].astype(np.uint64))
     parent[parent == np.arange(len(table))] = -1
     return parent

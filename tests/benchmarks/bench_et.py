@@ -14,12 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from chakra_core.readers._et_frames import split_frames
 from chakra_core.readers._et_layouts import value_of
-from chakra_core.readers._et_table import INTEGERS, TEXTS
+from chakra_core.readers._et_table import ABSENT, INTEGERS, TEXTS
 from chakra_core.readers.base import Source
 from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.readers.proto import chakra_v1_pb2 as v1
@@ -101,7 +104,7 @@ def frames_only(path: Path) -> int:
 
 
 def loop(path: Path) -> int:
-    """Collect the scanner's columns from protobuf messages, as lists."""
+    """Collect the scanner's columns from protobuf messages, and make arrays of them."""
     wanted = frozenset((*INTEGERS, *TEXTS))
     interned: dict[Any, int] = {}
     rows, columns = [], {name: [] for name in wanted}
@@ -121,6 +124,11 @@ def loop(path: Path) -> int:
                 found[name] = value_of(entry)
         for name, column in columns.items():
             column.append(found.get(name))
+    ids, names, kinds, starts, durs, inputs, ctrl, data = zip(*rows, strict=True)
+    for values in (ids, names, kinds, starts, durs, inputs, list(chain(*ctrl)), list(chain(*data))):
+        np.array(values, np.uint64)
+    for name in INTEGERS:
+        np.array([ABSENT if value is None else int(value) for value in columns[name]], np.int64)
     return len(rows)
 
 
