@@ -6,9 +6,10 @@ some node has a value in them. Records that the scanner is not sure about go thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from io import BufferedReader
+from typing import IO, Any, cast
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -50,8 +51,7 @@ def scan_file(source: Source, text: EventText, *, first_is_node: bool, decode: C
         LimitExceeded: the content expands beyond the cap.
     """
     with source.open() as stream:
-        failures: list[Exception] = []
-        return _Scan(source, text, read_blocks(stream, failures), failures).run(decode, first_is_node=first_is_node)
+        return _Scan(source, text, stream).run(decode, first_is_node=first_is_node)
 
 
 class _Texts:
@@ -173,8 +173,10 @@ class _Rows:
 class _Scan:
     """One pass over one file."""
 
-    def __init__(self, source: Source, text: EventText, blocks: Iterator[bytes], failures: list[Exception]) -> None:
-        self.source, self.text, self.blocks, self.failures = source, text, blocks, failures
+    def __init__(self, source: Source, text: EventText, stream: IO[bytes]) -> None:
+        self.source, self.text, self.stream = source, text, stream
+        self.failures: list[Exception] = []
+        self.blocks = read_blocks(stream, self.failures)
         self.expected = max(1, source.size * (_EXPANSION if source.compression else 1))
         self.buffer = np.zeros(_BUFFER + PADDING, np.uint8)
         self.words = words_of(self.buffer)
@@ -256,16 +258,27 @@ class _Scan:
             self.buffer[:left] = self.buffer[self.pos : self.end].copy()
         self.base += self.pos
         self.pos, self.end = 0, left
-        while self.end + BLOCK + PADDING <= len(self.buffer):
-            data = next(self.blocks, b"")
-            if not data:
-                self.final = True
-                break
-            self.text.add(data)
-            self.buffer[self.end : self.end + len(data)] = np.frombuffer(data, np.uint8)
-            self.end += len(data)
+        while not self.final and self.end + BLOCK + PADDING <= len(self.buffer):
+            self._take()
         done = self.base + self.end
         self.source.progress(min(0.9, 0.9 * done / self.expected), f"read {done / 1e6:,.0f} MB")
+
+    def _take(self) -> None:
+        """Read once, behind what is in the buffer."""
+        room = self.buffer.data[self.end : len(self.buffer) - PADDING]
+        if not self.source.compression:
+            try:
+                size = cast("BufferedReader", self.stream).readinto(room)
+            except OSError as error:
+                self.failures.append(error)
+                size = 0
+        else:
+            data = next(self.blocks, b"")
+            self.text.add(data)
+            size = len(data)
+            room[:size] = data
+        self.final = not size
+        self.end += size
 
     def _scanned(self, end: int, *, ends_inside: bool) -> Scanned:
         rows = self.rows

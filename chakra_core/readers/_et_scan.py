@@ -69,7 +69,7 @@ _KEY_TABLE, _KEY_WORDS, _KEY_LENGTHS = _key_table()
 _MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)], np.uint64)
 
 
-@njit(cache=True, forceinline=True)
+@njit(**wire.OPTIONS, forceinline=True)
 def _key(buf: Any, words: Any, start: int, stop: int) -> Any:
     """Which of the attributes that matter a name is; -1 for any other."""
     length = stop - start
@@ -90,7 +90,7 @@ def _key(buf: Any, words: Any, start: int, stop: int) -> Any:
     return -1
 
 
-@njit(cache=True)
+@njit(**wire.OPTIONS)
 def _numbers(buf: Any, pos: int, end: int, out: Any, count: int) -> Any:
     """Append the packed numbers from ``pos`` to ``end``; the count, -1 where they are damaged."""
     while pos < end:
@@ -102,7 +102,7 @@ def _numbers(buf: Any, pos: int, end: int, out: Any, count: int) -> Any:
     return count
 
 
-@njit(cache=True)
+@njit(**wire.OPTIONS)
 def _kinds(buf: Any, pos: int, end: int, out: Any, used: Any) -> Any:
     """Append the entries of an int64 list message that is known to be valid; how many there are."""
     first = used[USED_KINDS]
@@ -125,7 +125,7 @@ def _kinds(buf: Any, pos: int, end: int, out: Any, used: Any) -> Any:
     return count - first
 
 
-@njit(cache=True, forceinline=True)
+@njit(**wire.OPTIONS, forceinline=True)
 def _attribute(
     buf: Any, words: Any, pos: int, end: int, row: Any, kinds: Any, kinds_before: int, scratch: Any, used: Any
 ) -> bool:
@@ -154,7 +154,7 @@ def _attribute(
     return bool(kind != wire.MERGED)
 
 
-@njit(cache=True)
+@njit(**wire.OPTIONS)
 def _tensors(buf: Any, pos: int, end: int, scratch: Any, wanted: bool) -> bool:
     """Note where shapes (field 2) and types (field 3) of an inputs message are."""
     while pos < end:
@@ -174,7 +174,7 @@ def _tensors(buf: Any, pos: int, end: int, scratch: Any, wanted: bool) -> bool:
     return True
 
 
-@njit(cache=True, forceinline=True)
+@njit(**wire.OPTIONS, forceinline=True)
 def _content(
     buf: Any, words: Any, number: int, pos: int, end: int, row: Any, ctrl: Any, data: Any, kinds: Any,
     kinds_before: int, scratch: Any, used: Any,
@@ -195,7 +195,7 @@ def _content(
     return True
 
 
-@njit(cache=True, forceinline=True)
+@njit(**wire.OPTIONS, forceinline=True)
 def _node(
     buf: Any, words: Any, pos: int, end: int, row: Any, unsigned: Any, ctrl: Any, data: Any, kinds: Any, scratch: Any,
     used: Any,
@@ -244,7 +244,7 @@ def _node(
     return not _lists_groups(buf, scratch[_AT_NAME], scratch[_AT_NAME + 1])
 
 
-@njit(cache=True)
+@njit(**wire.OPTIONS)
 def _lists_groups(buf: Any, start: int, stop: int) -> bool:
     """Whether a name is that of PyTorch's list of process groups, whose input values are then needed."""
     for at in range(start, stop - len(_INIT) + 1):
@@ -256,7 +256,7 @@ def _lists_groups(buf: Any, start: int, stop: int) -> bool:
     return False
 
 
-@njit(cache=True, forceinline=True)
+@njit(**wire.OPTIONS, forceinline=True)
 def _texts(
     buf: Any, words: Any, row: Any, scratch: Any, table: Any, hashes: Any, spans: Any, arena_words: Any, used: Any
 ) -> bool:
@@ -290,7 +290,7 @@ def _texts(
     return True
 
 
-@njit(cache=True)
+@njit(**wire.OPTIONS)
 def scan(
     buf: Any, words: Any, pos: int, end: int, base: int, rows: int, i64: Any, u64: Any, ctrl: Any, data: Any, kinds: Any,
     table: Any, hashes: Any, spans: Any, arena_words: Any, used: Any, scratch: Any,

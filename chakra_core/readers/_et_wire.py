@@ -9,6 +9,7 @@ caller then leaves the whole record to protobuf, which decides whether it is val
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,13 @@ from numba import njit
 from chakra_core.readers._kineto_json import hash_range, same_bytes
 
 __all__ = [
-    "INTEGER", "KIND", "LIST", "MERGED", "NAME_START", "NAME_STOP", "NOTHING", "REAL", "SCRATCH", "START", "STOP", "TEXT",
+    "INTEGER", "KIND", "LIST", "MERGED", "NAME_START", "NAME_STOP", "NOTHING", "OPTIONS", "REAL", "SCRATCH", "START", "STOP", "TEXT",
     "TOO_BIG", "USED_ARENA", "USED_TEXTS", "VALUE", "append_text", "attribute", "intern", "skip", "span", "tag", "varint",
 ]  # fmt: skip
+
+OPTIONS: Mapping[str, bool] = {"cache": True, "_nrt": False}
+"""Options of every function of the scanner. Nothing here makes or keeps an array, so reference counting is off: the
+atomic counts around each call with arrays took six sevenths of the time."""
 
 NOTHING, INTEGER, TOO_BIG, TEXT, LIST, MERGED, REAL = range(7)
 """What an attribute's value is; MERGED is a list that stands twice in one attribute, TOO_BIG no int64."""
@@ -43,7 +48,7 @@ _WIDTHS[[6, 20, 24]] = 4
 _WIDTHS[[30, 32]] = -1
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def varint(buf: Any, pos: int, end: int) -> Any:
     """``(number as uint64, position after it)``."""
     if pos < end and buf[pos] < 0x80:
@@ -51,7 +56,7 @@ def varint(buf: Any, pos: int, end: int) -> Any:
     return _long_varint(buf, pos, end)
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _long_varint(buf: Any, pos: int, end: int) -> Any:
     value = np.uint64(0)
     shift = np.uint64(0)
@@ -69,7 +74,7 @@ def _long_varint(buf: Any, pos: int, end: int) -> Any:
     return value, -1
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def tag(buf: Any, pos: int, end: int) -> Any:
     """``(field number, wire type, position after the tag)``."""
     if pos < end and buf[pos] < 0x80:
@@ -81,7 +86,7 @@ def tag(buf: Any, pos: int, end: int) -> Any:
     return np.int64(value >> _THREE), np.int64(value & _U7), pos
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def span(buf: Any, pos: int, end: int) -> Any:
     """``(start, stop)`` of length-delimited content whose length is at ``pos``."""
     size, start = varint(buf, pos, end)
@@ -90,7 +95,7 @@ def span(buf: Any, pos: int, end: int) -> Any:
     return start, start + np.int64(size)
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def skip(buf: Any, pos: int, end: int, wire: int) -> Any:
     """Position after a field's value."""
     if wire == 0:
@@ -105,7 +110,7 @@ def skip(buf: Any, pos: int, end: int, wire: int) -> Any:
     return -1
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _list_is_valid(buf: Any, pos: int, end: int, width: int) -> bool:
     """Whether a list message can be decoded: its fields, and the numbers packed in field 1."""
     while pos < end:
@@ -127,14 +132,14 @@ def _list_is_valid(buf: Any, pos: int, end: int, width: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _signed(value: Any) -> Any:
     """The low 32 bits as a signed number."""
     low = np.int64(value & _LOW)
     return low - 2 * _SIGN if low >= _SIGN else low
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def _take_number(scratch: Any, number: int, value: Any) -> None:
     """Keep a number that the member ``number`` of the value's oneof says, by its type; others leave it as it is."""
     kind, result = INTEGER, np.int64(value)
@@ -154,7 +159,7 @@ def _take_number(scratch: Any, number: int, value: Any) -> None:
     scratch[KIND], scratch[VALUE], scratch[FIELD] = kind, result, number
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def attribute(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> bool:
     """Note the name and the value of the attribute message from ``pos`` to ``end``; False where it is damaged.
 
@@ -198,7 +203,7 @@ def attribute(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> bool:
     return True
 
 
-@njit(cache=True, forceinline=True)
+@njit(**OPTIONS, forceinline=True)
 def append_text(words: Any, start: int, stop: int, arena_words: Any, at: int) -> Any:
     """Copy bytes into the arena at ``at`` (up to 7 more are written after them); position after them."""
     while start < stop:
@@ -210,7 +215,7 @@ def append_text(words: Any, start: int, stop: int, arena_words: Any, at: int) ->
     return at
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def intern(stop: int, table: Any, hashes: Any, spans: Any, arena_words: Any, used: Any) -> Any:
     """Number of the text that stands at the end of the arena, up to ``stop``; -1 where the table has no room."""
     start = used[USED_ARENA]
