@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from chakra_core.errors import ChakraError
+from chakra_core.errors import ChakraError, LimitExceeded
 from chakra_core.readers import _et_columns
 from chakra_core.readers._et_edges import rows_of
 from chakra_core.readers.base import Source
@@ -328,3 +328,28 @@ def test_nonsense_beside_the_file(tmp_path: Path):
     (tmp_path / "groups.json").write_text('{"1": [0, 4]}')
     trace = both(tmp_path, frame(META, node.SerializeToString()))
     assert [group.ranks for group in trace.meta.groups] == [(0, 4)]
+
+
+@pytest.mark.parametrize("reader", [FAST, SLOW])
+def test_the_cap_on_expansion_holds(tmp_path: Path, reader: ChakraEtReader):
+    path = tmp_path / "bomb.et.gz"
+    path.write_bytes(gzip.compress(frame(META, BASE) + bytes(1_000_000)))
+    with pytest.raises(LimitExceeded, match=r"bomb\.et\.gz"):
+        reader.read(Source(path, max_expanded=100_000))
+
+
+def test_progress_is_told_and_may_cancel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_et_columns, "_BUFFER", 70_000)
+    path = tmp_path / "t.0.et"
+    path.write_bytes(frame(META) + frame(BASE) * 100_000)
+    shares: list[float] = []
+    FAST.read(Source(path, progress=lambda share, _: shares.append(share)))
+    assert len(shares) > 3
+    assert shares == sorted(shares)
+    assert max(shares) <= 1
+
+    def cancel(share: float, message: str) -> None:
+        raise InterruptedError(share, message)
+
+    with pytest.raises(InterruptedError):
+        FAST.read(Source(path, progress=cancel))
