@@ -95,8 +95,11 @@ def group_view(
     a, b = place[sources], place[targets]
     kept = (a != b) & (a >= 0) & (b >= 0)
     edges, cut_edges = _arrows(keys, a[kept], b[kept], trace.edges.kinds[kept], MAX_ELEMENTS - len(nodes))
-    edges += _calls(grouping, keys.tolist(), edges)
-    said = "; ".join(text for text in (cut, cut_edges) if text)
+    calls = _calls(grouping, keys.tolist(), edges)
+    room = max(MAX_ELEMENTS - len(nodes) - len(edges), 0)
+    cut_calls = f"{len(calls) - room:,} of {len(calls):,} arrows of calls are left out" if len(calls) > room else ""
+    edges += calls[:room]
+    said = "; ".join(text for text in (cut, cut_edges, cut_calls) if text)
     return GraphView(nodes, edges, int((place >= 0).sum()), len(trace), len(trace.edges), said)
 
 

@@ -31,6 +31,9 @@ _MIN_FOLD = 3
 FOLD_SIGN = "\u00d7"
 """Marks a folded group: ``name (times sign)count``."""
 _FIRST_LEVELS = 6
+_FEWEST = 5
+_MAX_DEPTH = 256
+"""Levels of calls that are kept; deeper ones hang on their ancestor at this level."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -72,8 +75,7 @@ class Grouping:
         is_open[[node for node in expanded if 0 <= node < len(self.up)]] = True
         stands = np.arange(len(self.up), dtype=np.int64)
         shown = np.ones(len(self.up), np.bool_)
-        for level in range(1, int(self.depth.max(initial=0)) + 1):
-            here = np.flatnonzero(self.depth == level)
+        for here in _levels(self.depth)[1:]:
             above = self.up[here]
             shown[here] = shown[above] & is_open[above]
             stands[here] = np.where(shown[here], here, stands[above])
@@ -90,28 +92,29 @@ class Grouping:
 
         Args:
             weight: int64 per row, what makes a group interesting (its duration).
-            target: most boxes to show.
+            target: most boxes to show, more only where there would be fewer than five; then folded groups open too.
         """
         children: dict[int, list[int]] = {}
         for node in np.flatnonzero(self.depth <= _FIRST_LEVELS).tolist():
             children.setdefault(int(self.up[node]), []).append(node)
         total = np.zeros(len(self.up), np.int64)
         total[: self.rows] = weight
-        for level in range(int(self.depth.max(initial=0)), 0, -1):
-            here = np.flatnonzero(self.depth == level)
+        for here in _levels(self.depth)[:0:-1]:
             np.add.at(total, self.up[here], total[here])
         shown = [node for node in children.get(-1, []) if node < self.rows or children.get(node)]
         opened: list[int] = []
         folded = {self.rows + at for at, label in enumerate(self.labels) if FOLD_SIGN in label}
         while True:
+            few = len(shown) < _FEWEST
+            room = max(target, MAX_CHILDREN + _FEWEST) if few else target
             fits = [
                 node
                 for node in shown
-                if node not in folded and children.get(node) and len(shown) + len(children[node]) - 1 <= target
+                if (few or node not in folded) and children.get(node) and len(shown) + len(children[node]) - 1 <= room
             ]
             if not fits:
                 return opened
-            best = max(fits, key=lambda node: (int(total[node]), -node))
+            best = max(fits, key=lambda node: (node not in folded, int(total[node]), -node))
             opened.append(best)
             shown.remove(best)
             shown += children[best]
@@ -142,7 +145,7 @@ def build_grouping(trace: Trace) -> Grouping:
         up, labels, basis = _by_calls(trace)
     else:
         up, labels, basis = _by_lanes(trace)
-    up = _without_cycles(up)
+    up = _at_most_deep(_without_cycles(up), _MAX_DEPTH)
     when = _when(trace, up, n)
     up, labels, when = _fold(trace, up, labels, when)
     up, labels, when = _split(trace, up, labels, when)
@@ -205,28 +208,44 @@ def _by_lanes(trace: Trace) -> tuple[I64, list[str], str]:
 
 
 def _without_cycles(up: I64) -> I64:
-    """Cut parent chains that run in a circle (damaged input)."""
-    depth = np.zeros(len(up), np.int64)
+    """Cut parent chains that run in a circle (damaged input): whatever never reaches the top is put there. O(n log n)."""
     at = up.copy()
-    for _ in range(64):
+    for _ in range(len(up).bit_length()):
         live = at >= 0
         if not live.any():
             return up
-        depth[live] += 1
-        at[live] = up[at[live]]
-    endless = at >= 0
-    fixed = up.copy()
-    fixed[endless] = -1
-    return fixed
+        at[live] = at[at[live]]
+    return np.where(at >= 0, -1, up)
+
+
+def _at_most_deep(up: I64, most: int) -> I64:
+    """Hang what is more than ``most`` levels down on its ancestor at that level, so that no chain is endless."""
+    excess = np.maximum(_depth(up) - most, 0)
+    at, jump = up.copy(), up.copy()
+    while excess.any():
+        odd = (excess & 1).astype(np.bool_)
+        at[odd] = jump[at[odd]]
+        excess >>= 1
+        jump = np.where(jump >= 0, jump[jump], -1)
+    return at
 
 
 def _depth(up: I64) -> I64:
-    depth = np.zeros(len(up), np.int64)
+    """Number of ancestors of each tree node, by doubling the length of the jumps. O(n log depth)."""
+    depth = (up >= 0).astype(np.int64)
     at = up.copy()
-    while (live := at >= 0).any():
-        depth[live] += 1
-        at[live] = up[at[live]]
+    while (live := np.flatnonzero(at >= 0)).size:
+        above = at[live]
+        gained, further = depth[above], at[above]
+        depth[live] += gained
+        at[live] = further
     return depth
+
+
+def _levels(depth: I64) -> list[I64]:
+    """Tree nodes of each level, the top first."""
+    order = np.argsort(depth.astype(np.int32), kind="stable")
+    return np.split(order, np.cumsum(np.bincount(depth))[:-1]) if len(depth) else []
 
 
 def _when(trace: Trace, up: I64, n: int) -> I64:
@@ -243,9 +262,7 @@ def _when(trace: Trace, up: I64, n: int) -> I64:
 
 def _earliest(up: I64, when: I64, n: int) -> I64:
     """Give every group the order of its earliest descendant."""
-    depth = _depth(up)
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        here = np.flatnonzero(depth == level)
+    for here in _levels(_depth(up))[:0:-1]:
         groups = here[up[here] >= n]
         np.minimum.at(when, up[groups], when[groups])
     return when
@@ -261,9 +278,7 @@ def _alike(trace: Trace, up: I64, labels: Sequence[str]) -> U64:
     with np.errstate(over="ignore"):
         value = (own + np.uint64(1)) * _MIX
         value ^= value >> np.uint64(29)
-        depth = _depth(up)
-        for level in range(int(depth.max(initial=0)), 0, -1):
-            here = np.flatnonzero(depth == level)
+        for here in _levels(_depth(up))[:0:-1]:
             mixed = (value[here] ^ (value[here] >> np.uint64(31))) * _MIX
             np.add.at(value, up[here], mixed)
     return value

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakra_core.graph_view import MAX_ELEMENTS, chain_view, group_view, neighbourhood_view, path_view
-from chakra_core.grouping import MAX_CHILDREN, build_grouping
+from chakra_core.grouping import MAX_CHILDREN, _at_most_deep, _depth, _without_cycles, build_grouping
 from chakra_core.layered import layered
 from chakra_core.schema import Category, EdgeKind
+from tests.benchmarks.bench_graph import synthetic
 from tests.builder import make_trace, node
 
 
@@ -110,7 +111,7 @@ def test_pictures_account_for_every_node_and_edge(nodes, links, expanded):
     crossing = [(int(stands[a]), int(stands[b])) for a, b in links if stands[a] != stands[b]]
     counted = {(edge.source, edge.target): edge.count for edge in view.edges if edge.kind == EdgeKind.DATA}
     assert counted == {pair: crossing.count(pair) for pair in set(crossing)}
-    assert len(view.nodes) + len(view.edges) <= 2 * MAX_ELEMENTS
+    assert len(view.nodes) + len(view.edges) <= MAX_ELEMENTS
 
 
 @given(st.integers(1, 30), LINKS)
@@ -127,3 +128,62 @@ def test_layout_separates_nodes_and_runs_forward(count, links):
 def test_a_short_chain_is_laid_out_left_to_right():
     spots = layered([7, 8, 9], [(7, 8), (8, 9)])
     assert spots[7][0] < spots[8][0] < spots[9][0]
+
+
+def climb(up: list[int], node: int) -> int:
+    """Number of ancestors of a node, counted one by one; -1 where they never end."""
+    for steps in range(len(up) + 1):
+        node = up[node]
+        if node < 0:
+            return steps
+    return -1
+
+
+FORESTS = st.integers(1, 30).flatmap(lambda n: st.lists(st.integers(-1, n - 1), min_size=n, max_size=n))
+
+
+@given(FORESTS, st.integers(1, 6))
+def test_parents_are_made_a_bounded_forest(parents, most):
+    loose = _without_cycles(np.array(parents, np.int64))
+    expected = [parent if climb(parents, at) >= 0 else -1 for at, parent in enumerate(parents)]
+    assert loose.tolist() == expected
+    depths = [climb(expected, at) for at in range(len(expected))]
+    assert _depth(loose).tolist() == depths
+    bounded = _at_most_deep(loose, most)
+    assert _depth(bounded).tolist() == [min(depth, most) for depth in depths]
+    for at, (parent, depth) in enumerate(zip(bounded.tolist(), depths, strict=True)):
+        above = at
+        for _ in range(max(depth - most, 0) + 1):
+            above = expected[above] if above >= 0 else -1
+        assert parent == above
+
+
+def test_deep_stacks_stay_whole():
+    trace = make_trace([node(f"f{at}", at, 200 - at, "cpu", parent=at - 1) for at in range(100)])
+    grouping = build_grouping(trace)
+    assert [at for at in grouping.path(99) if at < 100] == list(range(99))
+
+
+def test_an_endless_stack_is_bounded():
+    grouping = build_grouping(synthetic(20_000, 20_000))
+    assert int(grouping.depth.max()) < 1_000
+    assert int(grouping.representatives([])[-1]) >= 20_000
+
+
+def test_the_first_picture_of_alike_lanes_is_more_than_one_box():
+    rows = [node(f"op{'abcdefg'[at % 7]}", at, 1, f"gpu:{at % 4}") for at in range(56)]
+    trace = make_trace(rows)
+    grouping = build_grouping(trace)
+    view = group_view(trace, grouping, grouping.default_expanded(trace.columns.dur_ns))
+    assert 5 <= len(view.nodes) <= 60
+
+
+def test_pictures_of_a_large_trace_are_bounded():
+    trace = synthetic(100_000, 10)
+    grouping = build_grouping(trace)
+    first = grouping.default_expanded(trace.columns.dur_ns)
+    groups = np.flatnonzero(grouping.has_children())
+    for opened in (first, groups.tolist()):
+        view = group_view(trace, grouping, opened)
+        assert len(view.nodes) + len(view.edges) <= MAX_ELEMENTS
+    assert "left out" in view.truncated

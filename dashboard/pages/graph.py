@@ -80,10 +80,14 @@ def _path(loaded: LoadedRun, rank: int) -> DependencyPath:
 def _opened(loaded: LoadedRun, choice: _Choice) -> tuple[int, ...]:
     if choice.opened is not None:
         return choice.opened
-    trace = loaded.run.by_rank(choice.rank)
-    grouping = _grouping(loaded, choice.rank)
+    return loaded.result(("graph-first", choice.rank), lambda _: _first(loaded, choice.rank))
+
+
+def _first(loaded: LoadedRun, rank: int) -> tuple[int, ...]:
+    """Groups open in the first picture."""
+    trace = loaded.run.by_rank(rank)
     weight = trace.columns.dur_ns if len(trace.device_rows) == len(trace) else np.ones(len(trace), np.int64)
-    return tuple(grouping.default_expanded(weight))
+    return tuple(_grouping(loaded, rank).default_expanded(weight))
 
 
 def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]:
