@@ -11,6 +11,13 @@
     const box = document.getElementById("graph-cy");
     return box && box._cyreg ? box._cyreg.cy : null;
   }
+  const LARGEST = 1.4; // zoom up to which a picture of few boxes is enlarged
+  function fitAll() {
+    const cy = instance();
+    if (!cy) return;
+    cy.fit(undefined, 24);
+    if (cy.zoom() > LARGEST) { cy.zoom(LARGEST); cy.center(); }
+  }
   function attach() {
     const cy = instance();
     if (!cy) { window.setTimeout(attach, 60); return; }
@@ -25,8 +32,13 @@
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ckGraph: {
       follow(selection) { return selection; },
-      attach() { attach(); return "ck-cy"; },
-      fit() { const cy = instance(); if (cy) cy.fit(undefined, 24); return "Show everything"; },
+      // An unchanged layout is not run again for new elements, so the view is fitted here, once they are drawn.
+      attach(elements, layout) {
+        attach();
+        if (layout && layout.fit) window.setTimeout(fitAll, 80);
+        return "ck-cy";
+      },
+      fit() { fitAll(); return "Show everything"; },
     },
   });
 })();

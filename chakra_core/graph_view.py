@@ -202,13 +202,28 @@ def _rows_view(trace: Trace, grouping: Grouping, rows: I64, slack_ns: I64 | None
 def neighbourhood_view(
     trace: Trace, grouping: Grouping, row: int, hops: int, *, slack_ns: I64 | None = None, limit: int = 300
 ) -> GraphView:
-    """A node with what it waits for and what waits for it, up to ``hops`` steps; its caller is shown too."""
+    """A node with what it waits for and what waits for it, up to ``hops`` steps; its callers (as many) and callees too."""
     rows, cut = neighbourhood(trace.edges, row, hops, limit)
-    parent = int(trace.columns.parent[row])
-    if parent >= 0 and parent not in rows:
-        rows = np.append(rows, parent)
-    said = f"only the nearest {limit:,} nodes are shown" if cut else ""
-    return _rows_view(trace, grouping, rows, slack_ns, said)
+    parent = trace.columns.parent
+    callers: list[int] = []
+    caller = int(parent[row])
+    while caller >= 0 and len(callers) < hops and caller not in callers:
+        callers.append(caller)
+        caller = int(parent[caller])
+    related = np.concatenate([np.array(callers, np.int64), np.flatnonzero(parent == row)])
+    related = related[~np.isin(related, rows)]
+    room = max(limit - len(rows), 0)
+    said = f"only the nearest {limit:,} nodes are shown" if cut or len(related) > room else ""
+    view = _rows_view(trace, grouping, np.unique(np.concatenate([rows, related[:room]])), slack_ns, said)
+    known = {(edge.source, edge.target) for edge in view.edges}
+    shown = {node.key for node in view.nodes}
+    calls = [
+        ViewEdge(int(parent[key]), key, 1, EdgeKind.CONTROL)
+        for key in sorted(shown)
+        if int(parent[key]) in shown and (int(parent[key]), key) not in known and int(parent[key]) != key
+    ]
+    room = max(MAX_ELEMENTS - len(view.nodes) - len(view.edges), 0)
+    return replace(view, edges=view.edges + tuple(calls[:room]))
 
 
 def chain_view(

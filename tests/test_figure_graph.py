@@ -46,6 +46,14 @@ def test_colours_say_what_the_legend_says():
     assert len({entry["data"]["colour"] for entry in elements(view, colour="slack") if "position" in entry}) == 2
 
 
+def test_boxes_are_a_fifth_of_their_colour_on_the_background():
+    box = elements(picture())[0]["data"]
+    assert box["colour"] == "#3b6fd4"
+    assert (box["fill_light"], box["fill_dark"]) == ("#d8e2f6", "#21304a")
+    styles = [entry["style"]["background-color"] for entry in stylesheet("dark") if entry["selector"] == "node"]
+    assert styles == ["data(fill_dark)"]
+
+
 def test_long_names_and_ranges_fit_their_boxes():
     trace = make_trace([node(f"{'very_' * 20}{at % 9}q{at % 7}", at, 1, "gpu:0") for at in range(300)])
     grouping = build_grouping(trace)

@@ -91,6 +91,19 @@ def test_neighbourhood_chain_and_path():
     assert [(edge.source, edge.target) for edge in chain.edges] == [(0, 2), (2, 4)]
 
 
+def test_neighbourhood_shows_callers_and_callees():
+    rows = [node("step", 0, 90, "cpu"), node("f", 1, 80, "cpu", parent=0), node("g", 2, 70, "cpu", parent=1)]
+    rows += [node("h", 3, 5, "cpu", parent=2), node("i", 4, 2, "cpu", parent=3), node("j", 9, 5, "cpu", parent=2)]
+    trace = make_trace(rows)
+    grouping = build_grouping(trace)
+    arrows = {(edge.source, edge.target) for edge in neighbourhood_view(trace, grouping, 2, 1).edges}
+    assert arrows == {(1, 2), (2, 3), (2, 5)}
+    assert {box.key for box in neighbourhood_view(trace, grouping, 2, 2).nodes} == {0, 1, 2, 3, 5}
+    cut = neighbourhood_view(trace, grouping, 2, 2, limit=3)
+    assert len(cut.nodes) == 3
+    assert "nearest 3" in cut.truncated
+
+
 NODES = st.lists(st.tuples(st.integers(-1, 18), st.integers(0, 9), st.sampled_from("abc")), min_size=1, max_size=20)
 LINKS = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=30)
 

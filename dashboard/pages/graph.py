@@ -329,7 +329,10 @@ def _register_taps(app: Dash, library: Library) -> None:
         Output(PAGE.id("matches"), "children"), Input(PAGE.id("find"), "value"), choice, runs, prevent_initial_call=True
     )(find)
     app.clientside_callback(
-        ClientsideFunction("ckGraph", "attach"), Output(PAGE.id("cy"), "className"), Input(PAGE.id("cy"), "elements")
+        ClientsideFunction("ckGraph", "attach"),
+        Output(PAGE.id("cy"), "className"),
+        Input(PAGE.id("cy"), "elements"),
+        State(PAGE.id("cy"), "layout"),
     )
     app.clientside_callback(
         ClientsideFunction("ckGraph", "fit"),

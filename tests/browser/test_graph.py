@@ -37,6 +37,11 @@ def test_a_group_opens_on_double_tap_and_the_url_keeps_it(page, base_url):
     until(page, "(count) => window.ckCy.nodes().length !== count", before)
     page.wait_for_url(re.compile(r"open="))
     opened = boxes(page)
+    until(
+        page,
+        "() => { const a = window.ckCy.elements().renderedBoundingBox(), b = window.ckCy.container();"
+        " return a.x1 >= 0 && a.y1 >= 0 && a.x2 <= b.clientWidth && a.y2 <= b.clientHeight; }",
+    )
     page.reload()
     until(page, "(count) => !!window.ckCy && window.ckCy.nodes().length === count", opened)
 
