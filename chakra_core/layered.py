@@ -17,6 +17,8 @@ __all__ = ["layered"]
 
 _SWEEPS = 4
 _ASPECT = 1.7
+_TALLEST = 24
+"""Most boxes in a column; pictures of fewer boxes have lower ones, so that they fill a screen."""
 
 
 def layered(
@@ -83,10 +85,12 @@ def _reduce_crossings(layers: list[list[int]], graph: Edges) -> None:
 
 
 def _wrap(layers: list[list[int]], dx: float, dy: float) -> dict[int, tuple[float, float]]:
-    """Place layers as columns; a long run of columns is wrapped into bands of about the wanted aspect."""
+    """Place layers as columns, a tall one as several; a long run of columns is wrapped into bands of about the wanted aspect."""
     if not layers:
         return {}
-    pieces = [layer[at : at + 24] for layer in layers for at in range(0, len(layer), 24)]
+    square = round((sum(map(len, layers)) * dx / dy / _ASPECT) ** 0.5)
+    most = min(max(square, 8), _TALLEST)
+    pieces = [layer[at : at + most] for layer in layers for at in range(0, len(layer), most)]
     tallest = max(map(len, pieces))
     per_band = max(6, round((len(pieces) * dy * (tallest + 1.5) * _ASPECT / dx) ** 0.5))
     spots: dict[int, tuple[float, float]] = {}
