@@ -11,6 +11,7 @@
     const box = document.getElementById("graph-cy");
     return box && box._cyreg ? box._cyreg.cy : null;
   }
+  let drawn = false;
   const LARGEST = 1.4; // zoom up to which a picture of few boxes is enlarged
   function fitAll() {
     const cy = instance();
@@ -35,7 +36,8 @@
       // An unchanged layout is not run again for new elements, so the view is fitted here, once they are drawn.
       attach(elements, layout) {
         attach();
-        if (layout && layout.fit) window.setTimeout(fitAll, 80);
+        const first = !drawn; drawn = true;
+        if (layout && layout.fit && !first) window.setTimeout(fitAll, 80);
         return "ck-cy";
       },
       fit() { fitAll(); return "Show everything"; },

@@ -181,7 +181,7 @@ def _by_names(trace: Trace) -> tuple[I64, list[str], str]:
         if scope not in numbers:
             above = group(scope[:-1])
             numbers[scope] = n + len(labels)
-            labels.append("/".join(scope[-2:]) if scope[-1].isdecimal() else scope[-1])
+            labels.append(scope[-1])
             tree_up.append(above)
         return numbers[scope]
 

@@ -207,9 +207,3 @@ def test_a_wide_fan_fills_a_screen():
     (left, right), (top, bottom) = ((min(axis), max(axis)) for axis in zip(*spots.values(), strict=True))
     assert 0.5 < (right - left) / (bottom - top) < 4
     assert all(spots[at][0] > spots[0][0] for at in range(1, 41))
-
-
-def test_a_scope_that_is_a_number_says_of_what():
-    trace = make_trace([node("model.layers.0.norm", 0, 1), node("model.layers.1.mlp", 1, 1)])
-    grouping = build_grouping(trace)
-    assert grouping.labels == ("model", "layers", "layers/0", "layers/1")
