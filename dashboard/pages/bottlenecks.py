@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
@@ -14,7 +14,7 @@ from dashboard.figures.heatmap import bin_at, heatmap_figure, row_labels
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
 from dashboard.state import Ids
-from dashboard.words import duration, plain
+from dashboard.words import count, duration, plain
 
 __all__ = ["PAGE", "heatmap_of"]
 
@@ -23,7 +23,7 @@ _ROWS = {"ranks": "ranks", "lanes": "streams and threads"}
 _WORST = 60
 _CAUSES = {
     "idle": "idle",
-    "exposed_comm": "exposed communication",
+    "exposed_comm": "exposed comm.",
     "exposed_memory": "exposed memory",
     "none": "nothing lost",
 }
@@ -34,22 +34,26 @@ def heatmap_of(loaded: LoadedRun, rows: str, bins: int) -> Heatmap:
     return loaded.result(("bottlenecks", rows, bins), lambda run: bottlenecks(run, rows=rows, bins=bins))
 
 
-def _choices(params: Mapping[str, Any], runs: int) -> tuple[str, str, int, int]:
-    """Metric, rows, bins and run as the URL states them; defaults where it states nonsense."""
+def _choices(params: Mapping[str, Any], runs: Sequence[LoadedRun]) -> tuple[str, str, int, int]:
+    """Metric, rows, bins and run as the URL states them; defaults where it states nothing or nonsense.
+
+    Several ranks are compared rank by rank; of one rank the streams and threads are shown.
+    """
     metric = str(params.get("metric", "score"))
-    rows = str(params.get("rows", "ranks"))
-    bins, at = str(params.get("bins", "")), str(params.get("show", ""))
+    rows = str(params.get("rows", ""))
+    bins, show = str(params.get("bins", "")), str(params.get("show", ""))
+    at = int(show) if show.isdecimal() and int(show[:6]) < len(runs) else 0
     return (
         metric if metric in METRICS else "score",
-        rows if rows in _ROWS else "ranks",
+        rows if rows in _ROWS else "ranks" if len(runs[at].run.traces) > 1 else "lanes",
         int(bins) if bins.isdecimal() and int(bins[:6]) in _BINS else 120,
-        int(at) if at.isdecimal() and int(at[:6]) < runs else 0,
+        at,
     )
 
 
 def layout(context: Context) -> Component:
     """The page."""
-    metric, rows, bins, at = _choices(context.state.params, len(context.runs))
+    metric, rows, bins, at = _choices(context.state.params, context.runs)
     figure, grid, note = _content(context.runs[at], metric, rows, bins, context.state.theme)
     return html.Div(
         [
@@ -112,7 +116,7 @@ def _content(loaded: LoadedRun, metric: str, rows: str, bins: int, theme: str) -
     if not result.shape[0]:
         return figure, _grid(loaded, result, metric, theme), "Nothing in this run takes time, so none is lost."
     notes = [
-        f"{result.shape[0]:,} rows, bins of {duration(int(result.edges_ns[1] - result.edges_ns[0]))}",
+        f"{count(result.shape[0], 'row')}, bins of {duration(int(result.edges_ns[1] - result.edges_ns[0]))}",
         f"times {loaded.run.time_kind}",
     ]
     if result.left_out:
@@ -146,17 +150,17 @@ def _records(loaded: LoadedRun, result: Heatmap, metric: str) -> list[dict[str, 
 
 def _grid(loaded: LoadedRun, result: Heatmap, metric: str, theme: str) -> AgGrid:
     columns = [
-        {"field": "where", "headerName": "Row", "width": 78},
-        {"field": "from", "headerName": "From", "width": 96},
+        {"field": "where", "headerName": "Row", "width": 92, "tooltipField": "where"},
+        {"field": "from", "headerName": "From", "width": 88},
         {
             "field": "value",
             "headerName": "Share",
             "headerTooltip": METRICS[metric],
-            "width": 70,
+            "width": 64,
             "valueFormatter": {"function": "d3.format('.0%')(params.value)"},
         },
-        {"field": "cause", "headerName": "Mostly", "flex": 1, "minWidth": 110, "tooltipField": "cause"},
-        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 110, "tooltipField": "operator"},
+        {"field": "cause", "headerName": "Mostly", "width": 104, "tooltipField": "cause"},
+        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 90, "tooltipField": "operator"},
     ]
     return AgGrid(
         id=PAGE.id("worst"),
@@ -179,9 +183,10 @@ def register(app: Dash, library: Library) -> None:
         metric: str, rows: str, bins: str, at: str, runs: list[str], theme: str, params: dict[str, str] | None
     ) -> Any:
         changed = {**(params or {}), "metric": metric, "rows": rows, "bins": bins, "show": at}
-        metric, rows, count, place = _choices(changed, len(runs))
-        loaded = library.get(runs[place])
-        figure, grid, note = _content(loaded, metric, rows, count, theme)
+        opened = [library.get(ref) for ref in runs]
+        metric, rows, chosen, place = _choices(changed, opened)
+        loaded = opened[place]
+        figure, grid, note = _content(loaded, metric, rows, chosen, theme)
         return figure, grid.rowData, grid.columnDefs, note, changed
 
     app.callback(
