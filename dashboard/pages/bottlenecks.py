@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
@@ -34,26 +34,22 @@ def heatmap_of(loaded: LoadedRun, rows: str, bins: int) -> Heatmap:
     return loaded.result(("bottlenecks", rows, bins), lambda run: bottlenecks(run, rows=rows, bins=bins))
 
 
-def _choices(params: Mapping[str, Any], runs: Sequence[LoadedRun]) -> tuple[str, str, int, int]:
-    """Metric, rows, bins and run as the URL states them; defaults where it states nothing or nonsense.
-
-    Several ranks are compared rank by rank; of one rank the streams and threads are shown.
-    """
+def _choices(params: Mapping[str, Any], runs: int) -> tuple[str, str, int, int]:
+    """Metric, rows, bins and run as the URL states them; defaults where it states nonsense."""
     metric = str(params.get("metric", "score"))
-    rows = str(params.get("rows", ""))
-    bins, show = str(params.get("bins", "")), str(params.get("show", ""))
-    at = int(show) if show.isdecimal() and int(show[:6]) < len(runs) else 0
+    rows = str(params.get("rows", "ranks"))
+    bins, at = str(params.get("bins", "")), str(params.get("show", ""))
     return (
         metric if metric in METRICS else "score",
-        rows if rows in _ROWS else "ranks" if len(runs[at].run.traces) > 1 else "lanes",
+        rows if rows in _ROWS else "ranks",
         int(bins) if bins.isdecimal() and int(bins[:6]) in _BINS else 120,
-        at,
+        int(at) if at.isdecimal() and int(at[:6]) < runs else 0,
     )
 
 
 def layout(context: Context) -> Component:
     """The page."""
-    metric, rows, bins, at = _choices(context.state.params, context.runs)
+    metric, rows, bins, at = _choices(context.state.params, len(context.runs))
     figure, grid, note = _content(context.runs[at], metric, rows, bins, context.state.theme)
     return html.Div(
         [
@@ -183,9 +179,8 @@ def register(app: Dash, library: Library) -> None:
         metric: str, rows: str, bins: str, at: str, runs: list[str], theme: str, params: dict[str, str] | None
     ) -> Any:
         changed = {**(params or {}), "metric": metric, "rows": rows, "bins": bins, "show": at}
-        opened = [library.get(ref) for ref in runs]
-        metric, rows, chosen, place = _choices(changed, opened)
-        loaded = opened[place]
+        metric, rows, chosen, place = _choices(changed, len(runs))
+        loaded = library.get(runs[place])
         figure, grid, note = _content(loaded, metric, rows, chosen, theme)
         return figure, grid.rowData, grid.columnDefs, note, changed
 
