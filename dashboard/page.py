@@ -32,7 +32,8 @@ class Page:
     ``layout`` is called once per visit; it should return quickly and with content (first picture in the layout where
     it is cheap). ``register`` connects the page's callbacks on the given app, never on a global. Component ids of a
     page start with its slug: use ``page.id("name")``. ``runs`` is how many runs it needs: with fewer open, the shell
-    shows in its place what to open.
+    shows in its place what to open. ``section`` is the heading under which the navigation lists it; pages of one
+    section stand together in ``PAGES``.
     """
 
     slug: str
@@ -41,6 +42,7 @@ class Page:
     layout: Callable[[Context], Component]
     register: Callable[[Dash, Library], Any]
     runs: int = 1
+    section: str = ""
 
     def id(self, name: str) -> str:
         """Id of a component of this page."""

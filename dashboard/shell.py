@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -53,7 +54,7 @@ def layout(settings: Settings) -> Component:
     frame = html.Div(
         [
             html.Header([_brand(), html.Div(id="run-chips", className="ck-chips"), _tools()], className="ck-header"),
-            html.Nav([_nav_link(page) for page in PAGES], className="ck-nav", **{"aria-label": "Pages"}),
+            html.Nav(_nav(), className="ck-nav", **{"aria-label": "Pages"}),
             html.Main([html.Div(id="problems"), html.Div(id=Ids.CONTENT, className="ck-content")], className="ck-main"),
             html.Aside(html.Div(id="details", className="ck-details-body"), id="details-panel", className="ck-details"),
             html.Div(id="toast", className="ck-toast", role="alert"),
@@ -84,9 +85,17 @@ def _tools() -> Component:
     )
 
 
+def _nav() -> list[Component]:
+    parts: list[Component] = []
+    for section, pages in groupby(PAGES, key=lambda page: page.section):
+        parts += [html.H2(section)] if section else []
+        parts += [_nav_link(page) for page in pages]
+    return parts
+
+
 def _nav_link(page: Page) -> Component:
     return html.A(
-        [icon(page.icon, 20), html.Span(page.title)], href=f"/{page.slug}", className="ck-link", title=page.title,
+        [icon(page.icon, 17), html.Span(page.title)], href=f"/{page.slug}", className="ck-link", title=page.title,
         **{"data-page": page.slug},
     )  # fmt: skip
 

@@ -234,4 +234,4 @@ def _go(loaded: LoadedRun, result: Heatmap, at: int, row: int, bin_: int) -> Any
     return window, selection, "timeline"
 
 
-PAGE = Page("bottlenecks", "Bottlenecks", "bottlenecks", layout, register)
+PAGE = Page("bottlenecks", "Bottlenecks", "bottlenecks", layout, register, section="Analyse")

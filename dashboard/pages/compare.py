@@ -226,4 +226,4 @@ def _longest(result: Comparison, clicked: Mapping[str, Any], other: int) -> dict
     return None
 
 
-PAGE = Page(_SLUG, "Compare", "compare", _layout, _register, runs=2)
+PAGE = Page(_SLUG, "Compare", "compare", _layout, _register, runs=2, section="Compare")

@@ -342,4 +342,4 @@ def _register_taps(app: Dash, library: Library) -> None:
     )
 
 
-PAGE = Page("graph", "Graph", "graph", layout, register)
+PAGE = Page("graph", "Graph", "graph", layout, register, section="View")

@@ -272,4 +272,4 @@ def _select(chosen: list[list[dict[str, Any]] | None]) -> Any:
     return {key: rows[0][key] for key in ("run", "rank", "row")} if rows else no_update
 
 
-PAGE = Page("overview", "Overview", "overview", layout, register)
+PAGE = Page("overview", "Overview", "overview", layout, register, section="View")

@@ -43,4 +43,4 @@ def _register(app: Dash, library: Library) -> None:
     follow_stores(app, _SLUG)
 
 
-PAGE = Page(_SLUG, "Timeline", "timeline", _layout, _register)
+PAGE = Page(_SLUG, "Timeline", "timeline", _layout, _register, section="View")
