@@ -100,3 +100,9 @@ def test_a_run_without_span_has_no_cells(nodes):
     assert result.shape == (0, 120)
     assert worst_cells(result) == []
     assert heatmap_figure(result, "score").data[0].z.shape == (0, 120)
+
+
+def test_bins_of_a_clock_since_the_epoch_are_exact():
+    origin = 1_764_000_000_123_456_789  # a float holds these to 256 ns only
+    found = bottlenecks(run_of(make_trace([node("gemm", origin, 997)])), bins=7)
+    assert found.edges_ns.tolist() == [origin + at * 997 // 7 for at in range(8)]

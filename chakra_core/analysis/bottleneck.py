@@ -121,7 +121,7 @@ def bottlenecks(run: Run, scope: Scope = WHOLE, *, rows: str = "ranks", bins: in
     if rows not in ("ranks", "lanes") or bins < 1:
         raise ValueError(f"rows must be ranks or lanes and bins positive, not {rows!r}, {bins}")
     first, last = scope.window or (run.origin_ns, run.end_ns)
-    edges = np.linspace(first, max(last, first + bins), bins + 1).round().astype(np.int64)
+    edges = _borders(first, max(last, first + bins), bins)
     built = [
         row
         for rank, trace in (traces_in(run, scope) if last > first else ())
@@ -147,6 +147,13 @@ def bottlenecks(run: Run, scope: Scope = WHOLE, *, rows: str = "ranks", bins: in
         left_out=len(built) - len(shown),
         on_host=tuple(row.on_host for row in shown),
     )
+
+
+def _borders(first: int, last: int, bins: int) -> I64:
+    """Borders of equal bins, exact: clocks since the epoch have more digits than a float."""
+    each, rest = divmod(last - first, bins)
+    steps = np.arange(bins + 1, dtype=np.int64)
+    return first + steps * each + steps * rest // bins
 
 
 _PARTS = ("compute", "communication", "exposed_comm", "exposed_memory", "idle", "busy", "critical")

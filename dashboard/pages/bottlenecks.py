@@ -14,7 +14,7 @@ from dashboard.figures.heatmap import bin_at, heatmap_figure, row_labels
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
 from dashboard.state import Ids
-from dashboard.words import duration, plain
+from dashboard.words import count, duration, plain
 
 __all__ = ["PAGE", "heatmap_of"]
 
@@ -23,7 +23,7 @@ _ROWS = {"ranks": "ranks", "lanes": "streams and threads"}
 _WORST = 60
 _CAUSES = {
     "idle": "idle",
-    "exposed_comm": "exposed communication",
+    "exposed_comm": "exposed comm.",
     "exposed_memory": "exposed memory",
     "none": "nothing lost",
 }
@@ -112,7 +112,7 @@ def _content(loaded: LoadedRun, metric: str, rows: str, bins: int, theme: str) -
     if not result.shape[0]:
         return figure, _grid(loaded, result, metric, theme), "Nothing in this run takes time, so none is lost."
     notes = [
-        f"{result.shape[0]:,} rows, bins of {duration(int(result.edges_ns[1] - result.edges_ns[0]))}",
+        f"{count(result.shape[0], 'row')}, bins of {duration(int(result.edges_ns[1] - result.edges_ns[0]))}",
         f"times {loaded.run.time_kind}",
     ]
     if result.left_out:
@@ -146,17 +146,17 @@ def _records(loaded: LoadedRun, result: Heatmap, metric: str) -> list[dict[str, 
 
 def _grid(loaded: LoadedRun, result: Heatmap, metric: str, theme: str) -> AgGrid:
     columns = [
-        {"field": "where", "headerName": "Row", "width": 78},
-        {"field": "from", "headerName": "From", "width": 96},
+        {"field": "where", "headerName": "Row", "width": 92, "tooltipField": "where"},
+        {"field": "from", "headerName": "From", "width": 88},
         {
             "field": "value",
             "headerName": "Share",
             "headerTooltip": METRICS[metric],
-            "width": 70,
+            "width": 64,
             "valueFormatter": {"function": "d3.format('.0%')(params.value)"},
         },
-        {"field": "cause", "headerName": "Mostly", "flex": 1, "minWidth": 110, "tooltipField": "cause"},
-        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 110, "tooltipField": "operator"},
+        {"field": "cause", "headerName": "Mostly", "width": 104, "tooltipField": "cause"},
+        {"field": "operator", "headerName": "Most time", "flex": 1, "minWidth": 90, "tooltipField": "operator"},
     ]
     return AgGrid(
         id=PAGE.id("worst"),
@@ -179,9 +179,9 @@ def register(app: Dash, library: Library) -> None:
         metric: str, rows: str, bins: str, at: str, runs: list[str], theme: str, params: dict[str, str] | None
     ) -> Any:
         changed = {**(params or {}), "metric": metric, "rows": rows, "bins": bins, "show": at}
-        metric, rows, count, place = _choices(changed, len(runs))
+        metric, rows, chosen, place = _choices(changed, len(runs))
         loaded = library.get(runs[place])
-        figure, grid, note = _content(loaded, metric, rows, count, theme)
+        figure, grid, note = _content(loaded, metric, rows, chosen, theme)
         return figure, grid.rowData, grid.columnDefs, note, changed
 
     app.callback(

@@ -215,14 +215,15 @@ def _longest(result: Comparison, clicked: Mapping[str, Any], other: int) -> dict
     """Selection of the longest instance of the clicked row, in the run of the clicked column where there is one."""
     row, column = str(clicked.get("rowId", "")), str(clicked.get("colId", ""))
     table = result.operators
-    if not (row.isascii() and row.isdigit()) or int(row) >= len(table):
+    at = int(row[:12]) if row.isascii() and row.isdigit() else len(table)
+    if at >= len(table):
         return None
     digits = column.lstrip("abcdefghijklmnopqrstuvwxyz")
-    wanted = [int(digits)] if digits.isascii() and digits.isdigit() else []
+    wanted = [int(digits[:12])] if digits.isascii() and digits.isdigit() else []
     for run in (*wanted, other, result.baseline):
-        if run < len(result.runs) and table.longest[int(row), run] >= 0:
-            rank = int(table.longest_rank[int(row), run])
-            return {"run": run, "rank": rank, "row": int(table.longest[int(row), run])}
+        if run < len(result.runs) and table.longest[at, run] >= 0:
+            rank = int(table.longest_rank[at, run])
+            return {"run": run, "rank": rank, "row": int(table.longest[at, run])}
     return None
 
 

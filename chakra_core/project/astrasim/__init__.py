@@ -1,0 +1,1 @@
+"""ASTRA-sim's analytical network and system model: its configuration files, its collective times, its replay."""
