@@ -70,8 +70,23 @@ _PID, _MAIN, _BACKWARD = 6583, 6583, 7120
 _COMPUTE, _COMM, _COPY = 7, 20, 24
 _COPY_EVERY, _COMM_EVERY, _STEP_EVERY, _MEMORY_EVERY = 53, 41, 1200, 5
 _BASE = 1365627862757.0
-_OUTER = ("aten::linear", "aten::matmul", "aten::layer_norm", "aten::softmax", "aten::add", "aten::conv2d", "aten::gelu")
-_INNER = ("aten::addmm", "aten::mm", "aten::native_layer_norm", "aten::_softmax", "aten::add_", "aten::cudnn_convolution")
+_OUTER = (
+    "aten::linear",
+    "aten::matmul",
+    "aten::layer_norm",
+    "aten::softmax",
+    "aten::add",
+    "aten::conv2d",
+    "aten::gelu",
+)
+_INNER = (
+    "aten::addmm",
+    "aten::mm",
+    "aten::native_layer_norm",
+    "aten::_softmax",
+    "aten::add_",
+    "aten::cudnn_convolution",
+)
 _KERNELS = (
     "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_{0}x128_32x4_tn_align8>(Params)",
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize{0}x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel",
@@ -159,8 +174,13 @@ class _Rank:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - not for secrets
         self.shapes = _shapes(self.rng)
-        self.kernels = [json.dumps(self.rng.choice(_KERNELS).format(2 ** self.rng.randrange(3, 9)))[1:-1] for _ in range(200)]
-        tails = [(self.rng.randrange(16, 255), self.rng.random() * 9, self.rng.randrange(1, 18000), self.rng.randrange(99)) for _ in range(400)]
+        self.kernels = [
+            json.dumps(self.rng.choice(_KERNELS).format(2 ** self.rng.randrange(3, 9)))[1:-1] for _ in range(200)
+        ]
+        tails = [
+            (self.rng.randrange(16, 255), self.rng.random() * 9, self.rng.randrange(1, 18000), self.rng.randrange(99))
+            for _ in range(400)
+        ]
         self.tails = [_LAUNCH_TAIL.format(*values) for values in tails]
         self.now = _BASE
         self.free = {_COMPUTE: _BASE, _COMM: _BASE, _COPY: _BASE}
@@ -204,7 +224,9 @@ class _Rank:
         begin = max(begin, self.free[stream])
         dur = min(1.2 * self.rng.paretovariate(1.3), 900.0) if stream == _COMPUTE else 20 + self.rng.random() * 200
         self.free[stream] = begin + dur + 0.7
-        text = _DEVICE.format(cat=cat, name=name, stream=stream, ts=begin, dur=dur, id=corr % 10**8, corr=corr, more=more, tail=tail)
+        text = _DEVICE.format(
+            cat=cat, name=name, stream=stream, ts=begin, dur=dur, id=corr % 10**8, corr=corr, more=more, tail=tail
+        )
         if launch is None:
             return text
         call = "cudaMemcpyAsync" if cat == "gpu_memcpy" else "cudaLaunchKernelExC"
@@ -219,7 +241,13 @@ class _Rank:
 
 def write_kineto(path: Path, n: int, seed: int = 7) -> int:
     """Write at least ``n`` events of rank 0 of 8; how many they are."""
-    device = {"name": "NVIDIA A100-SXM4-80GB", "totalGlobalMem": 85094825984, "computeMajor": 8, "computeMinor": 0, "numSms": 108}
+    device = {
+        "name": "NVIDIA A100-SXM4-80GB",
+        "totalGlobalMem": 85094825984,
+        "computeMajor": 8,
+        "computeMinor": 0,
+        "numSms": 108,
+    }
     head = {
         "schemaVersion": 1,
         "deviceProperties": [{"id": at, **device} for at in range(8)],
