@@ -256,8 +256,7 @@ def write_kineto(path: Path, n: int, seed: int = 7) -> int:
         "baseTimeNanoseconds": 1767189312000000000,
     }
     rank = _Rank(seed)
-    opened = gzip.open(path, "wb", 3) if path.suffix == ".gz" else path.open("wb")
-    with opened as given:
+    with gzip.open(path, "wb", 3) if path.suffix == ".gz" else path.open("wb") as given:
         file = cast("IO[bytes]", given)
         file.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
         begin = rank.now
