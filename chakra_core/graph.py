@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,9 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+_OPTIONS: Mapping[str, bool] = {"cache": True, "_nrt": False}
+"""The kernels fill arrays they are given and make none, so they are compiled without reference counting."""
+
 
 @dataclass(frozen=True, slots=True)
 class LongestPath:
@@ -43,15 +47,21 @@ class LongestPath:
     slack_ns: I64
 
 
-@njit(cache=True)
-def _back_edges(indptr: I64, sources: I32) -> Mask:
-    """Edges that close a cycle, by depth-first search from row 0 upwards along dependencies."""
-    n = len(indptr) - 1
-    state = np.zeros(n, np.int8)
-    closing = np.zeros(len(sources), np.bool_)
-    stack = np.empty(n, np.int64)
-    cursor = indptr[:-1].copy()
-    for root in range(n):
+@njit(**_OPTIONS)
+def _goes_forward(indptr: I64, sources: I32) -> bool:
+    """Whether every row waits only for lower ones: then there is no cycle, and the rows are in order as they are."""
+    for row in range(len(indptr) - 1):
+        for edge in range(indptr[row], indptr[row + 1]):
+            if sources[edge] >= row:
+                return False
+    return True
+
+
+@njit(**_OPTIONS)
+def _back_edges(indptr: I64, sources: I32, state: I8, stack: I32, cursor: I64, closing: Mask) -> int:
+    """Mark the edges that close a cycle, by depth-first search from row 0 upwards along dependencies; their number."""
+    count = 0
+    for root in range(len(state)):
         if state[root]:
             continue
         stack[0] = root
@@ -59,20 +69,21 @@ def _back_edges(indptr: I64, sources: I32) -> Mask:
         state[root] = 1
         while depth:
             row = stack[depth - 1]
-            if cursor[row] == indptr[row + 1]:
+            edge = cursor[row]
+            if edge == indptr[row + 1]:
                 state[row] = 2
                 depth -= 1
                 continue
-            edge = cursor[row]
             cursor[row] += 1
             source = sources[edge]
             if state[source] == 1:
                 closing[edge] = True
+                count += 1
             elif state[source] == 0:
                 state[source] = 1
                 stack[depth] = source
                 depth += 1
-    return closing
+    return count
 
 
 def break_cycles(edges: Edges) -> tuple[Edges, Mask]:
@@ -80,8 +91,12 @@ def break_cycles(edges: Edges) -> tuple[Edges, Mask]:
 
     A graph without cycles is returned as it is.
     """
-    closing = _back_edges(edges.indptr, edges.sources)
-    if not closing.any():
+    n = len(edges.indptr) - 1
+    closing = np.zeros(len(edges), np.bool_)
+    if _goes_forward(edges.indptr, edges.sources):
+        return edges, closing
+    state, stack = np.zeros(n, np.int8), np.empty(n, np.int32)
+    if not _back_edges(edges.indptr, edges.sources, state, stack, edges.indptr[:-1].copy(), closing):
         return edges, closing
     kept = ~closing
     indptr = np.zeros(len(edges.indptr), np.int64)
@@ -89,36 +104,33 @@ def break_cycles(edges: Edges) -> tuple[Edges, Mask]:
     return Edges(indptr, edges.sources[kept], edges.kinds[kept]), closing
 
 
-@njit(cache=True)
-def _reverse(indptr: I64, sources: I32, kinds: I8) -> tuple[I64, I32, I8]:
-    n = len(indptr) - 1
-    out_ptr = np.zeros(n + 1, np.int64)
-    for source in sources:
-        out_ptr[source + 1] += 1
-    out_ptr = np.cumsum(out_ptr)
-    cursor = out_ptr[:-1].copy()
-    targets, out_kinds = np.empty(len(sources), np.int32), np.empty(len(sources), np.int8)
-    for row in range(n):
+@njit(**_OPTIONS)
+def _reverse(indptr: I64, sources: I32, kinds: I8, cursor: I64, targets: I32, out_kinds: I8) -> None:
+    """Fill the reversed edges; ``cursor`` is where the edges of each row begin, and is used up."""
+    for row in range(len(indptr) - 1):
         for edge in range(indptr[row], indptr[row + 1]):
-            at = cursor[sources[edge]]
-            cursor[sources[edge]] += 1
+            source = sources[edge]
+            at = cursor[source]
+            cursor[source] = at + 1
             targets[at] = row
             out_kinds[at] = kinds[edge]
-    return out_ptr, targets, out_kinds
 
 
 def reverse(edges: Edges) -> Edges:
     """The edges seen from the other end, like ``Edges.reversed`` but O(V + E) and compiled."""
-    return Edges(*_reverse(edges.indptr, edges.sources, edges.kinds))
+    n = len(edges.indptr) - 1
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(edges.sources, minlength=n), out=indptr[1:])
+    reversed_ = Edges(indptr, np.empty(len(edges), np.int32), np.empty(len(edges), np.int8))
+    _reverse(edges.indptr, edges.sources, edges.kinds, indptr[:-1].copy(), reversed_.sources, reversed_.kinds)
+    return reversed_
 
 
-@njit(cache=True)
-def _order(indptr: I64, awaited: I32, waiting: I64) -> I64:
-    """Kahn's algorithm, first in first out; ``awaited`` are the dependents of each row in CSR."""
-    n = len(waiting)
-    order = np.empty(n, np.int64)
+@njit(**_OPTIONS)
+def _order(indptr: I64, awaited: I32, waiting: I64, order: I64) -> int:
+    """Kahn's algorithm, first in first out; ``awaited`` are the dependents of each row in CSR. Number of rows ordered."""
     tail = 0
-    for row in range(n):
+    for row in range(len(waiting)):
         if waiting[row] == 0:
             order[tail] = row
             tail += 1
@@ -128,45 +140,54 @@ def _order(indptr: I64, awaited: I32, waiting: I64) -> I64:
         head += 1
         for edge in range(indptr[row], indptr[row + 1]):
             target = awaited[edge]
-            waiting[target] -= 1
-            if waiting[target] == 0:
+            left = waiting[target] - 1
+            waiting[target] = left
+            if left == 0:
                 order[tail] = target
                 tail += 1
-    return order[:tail]
+    return tail
 
 
 def topological_order(edges: Edges) -> I64:
-    """Rows such that every dependency comes first; rows on or behind a cycle are missing. O(V + E)."""
+    """Rows such that every dependency comes first; rows on or behind a cycle are missing. O(V + E).
+
+    Rows that are in order as they stand keep it; else those that wait for nothing come first (Kahn).
+    """
+    n = len(edges.indptr) - 1
+    if _goes_forward(edges.indptr, edges.sources):
+        return np.arange(n, dtype=np.int64)
     dependents = reverse(edges)
-    return _order(dependents.indptr, dependents.sources, np.diff(edges.indptr))
+    order = np.empty(n, np.int64)
+    return order[: _order(dependents.indptr, dependents.sources, np.diff(edges.indptr), order)]
 
 
-@njit(cache=True)
-def _forward(order: I64, indptr: I64, sources: I32, durations: I64) -> tuple[I64, I64]:
-    earliest = np.zeros(len(durations), np.int64)
-    via = np.full(len(durations), -1, np.int64)
+@njit(**_OPTIONS)
+def _forward(order: I64, indptr: I64, sources: I32, durations: I64, earliest: I64, via: I32) -> int:
+    """Fill the earliest starts, and the dependency that each row waits for last (-1: none); the latest end."""
+    total = 0
     for at in range(len(order)):
         row = order[at]
+        begin, last = np.int64(0), np.int32(-1)
         for edge in range(indptr[row], indptr[row + 1]):
             source = sources[edge]
             ready = earliest[source] + durations[source]
-            if ready > earliest[row] or (ready == earliest[row] and (via[row] < 0 or source < via[row])):
-                earliest[row] = ready
-                via[row] = source
-    return earliest, via
+            if ready > begin or (ready == begin and (last < 0 or source < last)):
+                begin, last = ready, source
+        earliest[row], via[row] = begin, last
+        total = max(total, begin + durations[row])
+    return total
 
 
-@njit(cache=True)
-def _latest(order: I64, indptr: I64, sources: I32, durations: I64, total: int) -> I64:
-    latest = np.empty(len(durations), np.int64)
-    for row in range(len(durations)):
-        latest[row] = total - durations[row]
+@njit(**_OPTIONS)
+def _slack(order: I64, indptr: I64, sources: I32, durations: I64, earliest: I64, slack: I64) -> None:
+    """Turn ``slack``, which holds the latest start of rows nobody waits for in every row, into slack."""
     for at in range(len(order) - 1, -1, -1):
         row = order[at]
+        latest = slack[row]
         for edge in range(indptr[row], indptr[row + 1]):
             source = sources[edge]
-            latest[source] = min(latest[source], latest[row] - durations[source])
-    return latest
+            slack[source] = min(slack[source], latest - durations[source])
+        slack[row] = latest - earliest[row]
 
 
 def longest_path(edges: Edges, durations: I64) -> LongestPath:
@@ -187,11 +208,11 @@ def longest_path(edges: Edges, durations: I64) -> LongestPath:
     if len(order) < n:
         raise ValueError(f"{n - len(order)} nodes are on or behind a cycle")
     durations = np.ascontiguousarray(durations, np.int64)
-    earliest, via = _forward(order, edges.indptr, edges.sources, durations)
-    ends = earliest + durations
-    total = int(ends.max())
-    slack = _latest(order, edges.indptr, edges.sources, durations, total) - earliest
-    rows = [int(np.argmax(ends))]
+    earliest, via = np.empty(n, np.int64), np.empty(n, np.int32)
+    total = int(_forward(order, edges.indptr, edges.sources, durations, earliest, via))
+    slack = total - durations
+    rows = [int(np.argmax(earliest + durations))]
+    _slack(order, edges.indptr, edges.sources, durations, earliest, slack)
     while via[rows[-1]] >= 0:
         rows.append(int(via[rows[-1]]))
     return LongestPath(total, np.array(rows[::-1], np.int64), earliest, slack)

@@ -133,6 +133,12 @@ def test_measured_path_fits_into_the_trace_and_its_parts_sum_up(spans, pairs):
     assert path.length_ns >= busiest
 
 
+def test_empty_events_of_one_moment_may_wait_for_each_other():
+    rows = [node("inner", 0, 0, "cpu:0"), node("outer", 0, 7, "cpu:0"), node("kernel", 0, 9, "gpu:2")]
+    path = dependency_path(make_trace(rows, [(0, 1), (0, 2)]))
+    assert (path.length_ns, path.rows.tolist()) == (9, [2])
+
+
 def test_real_paths_are_no_longer_than_their_traces(corpus: Path):
     for name in (
         "cross_hw/Qwen_Qwen1.5-0.5B-Chat__1016005.h100.json.gz",

@@ -39,6 +39,7 @@ PARTS: tuple[str, ...] = ("compute", "exposed_comm", "exposed_memory", "idle")
 KERNEL_WAIT_NS = 30_000
 """Gaps shorter than this, between kernels launched early enough, are the device's own launch latency (as in HTA)."""
 
+_MAX_NARROW = 2**15
 _CAUSES = ("host", "kernel wait", "other")
 
 
@@ -118,12 +119,15 @@ def breakdown(trace: Trace, scope: Scope = WHOLE) -> Breakdown:
     everything = clip_rows(trace, trace.device_rows)
     if not len(everything):
         return Breakdown(_sum(()), (), (), _why_nothing(trace), clipped=scope.clips)
+    everything = everything.at(np.argsort(everything.start_ns, kind="stable"))  # once; all that follows keeps the order
     device_of = _device_of_lane(trace)
     lanes = trace.columns.lane[everything.rows]
     devices = np.where(lanes >= 0, device_of[lanes], -1)
     found: list[DeviceBreakdown] = []
-    for device in np.unique(devices).tolist():
-        part = _one_device(trace, device, everything.at(devices == device), scope)
+    numbers = np.unique(devices).tolist()
+    for device in numbers:
+        mine = everything if len(numbers) == 1 else everything.at(np.flatnonzero(devices == device))
+        part = _one_device(trace, device, mine, scope)
         if part is not None:
             found.append(part)
     reason = "" if found else "no device work lies in the chosen time range"
@@ -161,7 +165,8 @@ def _one_device(trace: Trace, device: int, work: Clipped, scope: Scope) -> Devic
     communicates = category == Category.COMMUNICATION
     moves = (category == Category.COPY) | (category == Category.MEMSET)
     c, n, m = (
-        merge(work.start_ns[chosen], work.end_ns[chosen]) for chosen in (~communicates & ~moves, communicates, moves)
+        merge(work.start_ns[chosen], work.end_ns[chosen])
+        for chosen in map(np.flatnonzero, (~communicates & ~moves, communicates, moves))
     )
     exposed_comm = subtract(*n, *c)
     exposed_memory = subtract(*subtract(*m, *c), *n)
@@ -201,11 +206,15 @@ def _sum(parts: Iterable[DeviceBreakdown]) -> DeviceBreakdown:
 
 
 def _idle_causes(trace: Trace, work: Clipped, scope: Scope) -> tuple[IdleCause, ...]:
-    """Gaps of every stream by cause (HTA's classes): *host* where the kernel's launch began after the previous end."""
+    """Gaps of every stream by cause (HTA's classes): *host* where the kernel's launch began after the previous end.
+
+    ``work`` is in order of start.
+    """
     if not len(work):
         return ()
     lane = trace.columns.lane[work.rows].astype(np.int64)
-    order = np.lexsort((work.start_ns, lane))
+    narrow = lane.astype(np.int16) if len(trace.lanes) < _MAX_NARROW else lane  # short integers are sorted by counting
+    order = np.argsort(narrow, kind="stable")
     lane, start, end, rows = lane[order], work.start_ns[order], work.end_ns[order], work.rows[order]
     first = np.r_[True, lane[1:] != lane[:-1]]
     reached = _running_end(end, first)

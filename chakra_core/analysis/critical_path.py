@@ -107,21 +107,31 @@ def _over_segments(trace: Trace, edges: Edges, scope: Scope, scale: NDArray[np.f
     if scope.window is not None:
         start, end = np.clip(start, *scope.window), np.clip(end, *scope.window)
     weights = _weigh(end - start, c.category[parts.row], scale)
-    result = longest_path(_segment_edges(parts, edges, c.start_ns), weights)
+    order = _segment_edges(parts, edges, c.start_ns, strict=False)
+    if break_cycles(order)[1].any():
+        order = _segment_edges(parts, edges, c.start_ns, strict=True)
+    result = longest_path(order, weights)
     slack = np.full(len(trace), np.iinfo(np.int64).max)
     np.minimum.at(slack, parts.row, result.slack_ns)
     slack[parts.first < 0] = -1
     return result.length_ns, parts.row[result.rows], weights[result.rows], slack
 
 
-def _segment_edges(parts: Segments, edges: Edges, start_ns: I64) -> Edges:
-    """Order within lanes, and each dependency between the segments that keep it forward in time."""
+def _segment_edges(parts: Segments, edges: Edges, start_ns: I64, *, strict: bool) -> Edges:
+    """Order within lanes, and each dependency between the segments that keep it forward in time.
+
+    Events of no length at one moment may wait for each other in a circle; ``strict`` keeps, of the dependencies
+    within a moment, only those that go with the order of the segments, and so leaves no circle.
+    """
     follow = np.flatnonzero(parts.lane[1:] == parts.lane[:-1])
     sources, targets = edges.sources.astype(np.int64), edges.targets().astype(np.int64)
     known = (parts.first[sources] >= 0) & (parts.first[targets] >= 0)
     sources, targets, kinds = sources[known], targets[known], edges.kinds[known]
     latest = _ended_by(parts, parts.last[sources], start_ns[targets])
     kept = latest >= 0
+    if strict:
+        first = parts.first[targets]
+        kept &= (parts.start_ns[latest] < parts.start_ns[first]) | (latest < first)
     return Edges.from_pairs(
         len(parts.row),
         np.concatenate([follow, latest[kept]]),

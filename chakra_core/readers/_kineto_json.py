@@ -8,6 +8,7 @@ asked for must exist.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
+    "OPTIONS",
     "PADDING",
     "find_resume",
     "hash_range",
@@ -28,6 +30,9 @@ __all__ = [
     "unquote",
     "words_of",
 ]
+
+OPTIONS: Mapping[str, bool] = {"cache": True, "_nrt": False}
+"""Options of every function of the scanner: none makes an array, so they are compiled without reference counting."""
 
 PADDING = 8
 """Bytes a buffer must have beyond its content."""
@@ -55,7 +60,7 @@ def words_of(buffer: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.ndarray((len(buffer) - 7,), np.dtype("<u8"), buffer, strides=(1,))
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def skip_space(buf: Any, pos: int, end: int) -> Any:
     """First position at or after ``pos`` that is not white space (``end`` where there is none)."""
     while pos < end and (buf[pos] == 32 or buf[pos] == 10 or buf[pos] == 13 or buf[pos] == 9):
@@ -63,7 +68,7 @@ def skip_space(buf: Any, pos: int, end: int) -> Any:
     return pos
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def skip_string(buf: Any, words: Any, pos: int, end: int) -> Any:
     """Position after the string whose opening quote is at ``pos``; -1 where the buffer ends inside it."""
     pos += 1
@@ -85,7 +90,7 @@ def skip_string(buf: Any, words: Any, pos: int, end: int) -> Any:
     return -1
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def skip_value(buf: Any, words: Any, pos: int, end: int, final: bool) -> Any:
     """Position after the JSON value at ``pos``; -1 where the buffer ends inside it, -2 where there is no value."""
     byte = buf[pos]
@@ -119,7 +124,7 @@ def skip_value(buf: Any, words: Any, pos: int, end: int, final: bool) -> Any:
     return pos if final and pos > start else -1
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def hash_range(words: Any, start: int, stop: int) -> Any:
     """A 64-bit hash of the bytes from ``start`` to ``stop``."""
     left = stop - start
@@ -135,7 +140,7 @@ def hash_range(words: Any, start: int, stop: int) -> Any:
     return value
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def same_bytes(one: Any, at: int, two: Any, start: int, length: int) -> Any:
     """Whether ``length`` bytes at ``at`` of one word view equal those at ``start`` of the other."""
     while length >= 8:
@@ -147,7 +152,7 @@ def same_bytes(one: Any, at: int, two: Any, start: int, length: int) -> Any:
     return length == 0 or (one[at] ^ two[start]) & _MASKS[length] == np.uint64(0)
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def unquote(buf: Any, start: int, stop: int) -> Any:
     """The range without its quotes, where it has them."""
     if stop - start >= 2 and buf[start] == _QUOTE:
@@ -155,7 +160,7 @@ def unquote(buf: Any, start: int, stop: int) -> Any:
     return start, stop
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def parse_int(buf: Any, start: int, stop: int) -> Any:
     """Integer (modulo 2**64, as int64) of digits, perhaps quoted; a fraction is cut off. False: not a number."""
     start, stop = unquote(buf, start, stop)
@@ -174,7 +179,7 @@ def parse_int(buf: Any, start: int, stop: int) -> Any:
     return (-signed if negative else signed), True
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def parse_id(buf: Any, words: Any, start: int, stop: int) -> Any:
     """An id as int64: the number it spells, else a hash of its text."""
     value, good = parse_int(buf, start, stop)
@@ -184,7 +189,7 @@ def parse_id(buf: Any, words: Any, start: int, stop: int) -> Any:
     return np.int64(hash_range(words, start, stop))
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def parse_scaled(buf: Any, start: int, stop: int, power: int) -> Any:
     """The decimal number in the bytes (perhaps quoted) times ``10**power``, as exact int64, halves away from zero.
 
@@ -225,7 +230,7 @@ def parse_scaled(buf: Any, start: int, stop: int, power: int) -> Any:
     return _scale(mantissa, power, negative)
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _parse_exponent(buf: Any, start: int, stop: int) -> Any:
     if buf[start] != 101 and buf[start] != 69:
         return np.int64(0), False
@@ -245,7 +250,7 @@ def _parse_exponent(buf: Any, start: int, stop: int) -> Any:
     return (-value if negative else value), True
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _scale(mantissa: int, power: int, negative: bool) -> Any:
     while power > 0 and mantissa != 0:
         if mantissa > _PLAIN_LIMIT:
@@ -262,7 +267,7 @@ def _scale(mantissa: int, power: int, negative: bool) -> Any:
     return (-mantissa if negative else mantissa), True
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def find_resume(buf: Any, pos: int, end: int) -> Any:
     """Where reading can go on after damage: the next ``{`` that follows ``}`` and a comma; -1 where there is none."""
     while pos < end:

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from chakra_core.readers._kineto_json import (
+    OPTIONS,
     hash_range,
     parse_id,
     parse_int,
@@ -120,7 +121,7 @@ _KEY_CODES = np.array([code for _, code in _KEYS], np.int64)
 _TAILS = np.array([(1 << (8 * count)) - 1 for count in range(8)], np.uint64)
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _key_code(buf: Any, words: Any, start: int, stop: int) -> Any:
     """What a key means: its code in ``_KEYS``, -1 for any other."""
     length = stop - start
@@ -142,7 +143,7 @@ def _key_code(buf: Any, words: Any, start: int, stop: int) -> Any:
     return _UNKNOWN
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def rehash(table: Any, hashes: Any, count: int) -> None:
     """Fill an empty table (all -1, length a power of two) with the first ``count`` entries."""
     mask = len(table) - 1
@@ -153,7 +154,7 @@ def rehash(table: Any, hashes: Any, count: int) -> None:
         table[slot] = code
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _put(sparse: Any, used: Any, row: int, key: int, value: int) -> None:
     at = used[2]
     if at >= len(sparse):
@@ -165,7 +166,7 @@ def _put(sparse: Any, used: Any, row: int, key: int, value: int) -> None:
     used[2] += 1
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _collect_args(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> Any:
     """Note where the known arguments of the object at ``pos`` are; position after it, -1 incomplete, -2 an error."""
     pos = skip_space(buf, pos + 1, end)
@@ -205,7 +206,7 @@ def _collect_args(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> Any
     return pos + 1 if pos < end else -1
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _collect_event(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> Any:
     """Note where the known fields of the event at ``pos`` are; position after it, -1 incomplete, -2 an error."""
     for at in range(0, 2 * _CODES, 2):
@@ -243,7 +244,7 @@ def _collect_event(buf: Any, words: Any, pos: int, end: int, scratch: Any) -> An
     return pos + 1 if pos < end else -1
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _clear(i64: Any, i32: Any, phases: Any, row: int) -> None:
     phases[row] = 0
     for field in range(i64.shape[0]):
@@ -254,7 +255,7 @@ def _clear(i64: Any, i32: Any, phases: Any, row: int) -> None:
     i32[_DEVICE, row] = _NO_NUMBER
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _take_numbers(buf: Any, words: Any, scratch: Any, row: int, i64: Any, i32: Any, phases: Any) -> None:
     start, stop = scratch[2 * _PH], scratch[2 * _PH + 1]
     if start >= 0 and stop - start >= 3 and buf[start] == _QUOTE:
@@ -280,7 +281,7 @@ def _take_numbers(buf: Any, words: Any, scratch: Any, row: int, i64: Any, i32: A
                 i32[_STREAM if code == _STREAM_NUMBER else _DEVICE, row] = value
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _take_texts(
     buf: Any, words: Any, scratch: Any, row: int, i32: Any, sparse: Any, table: Any, hashes: Any, spans: Any,
     arena: Any, arena_words: Any, used: Any,
@@ -335,7 +336,7 @@ def _take_texts(
             _put(sparse, used, row, code - _TEXT, found)
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def _take_rare(buf: Any, scratch: Any, row: int, is_counter: bool, sparse: Any, used: Any) -> None:
     if is_counter and scratch[2 * _FIRST_NUMBER] >= 0:
         value, good = parse_scaled(buf, scratch[2 * _FIRST_NUMBER], scratch[2 * _FIRST_NUMBER + 1], 6)
@@ -351,7 +352,7 @@ def _take_rare(buf: Any, scratch: Any, row: int, is_counter: bool, sparse: Any, 
                 _put(sparse, used, row, code - _INT, value * scale)
 
 
-@njit(cache=True)
+@njit(**OPTIONS)
 def scan_events(
     buf: Any, words: Any, pos: int, end: int, base: int, row: int, i64: Any, i32: Any, phases: Any, sparse: Any,
     table: Any, hashes: Any, spans: Any, arena: Any, arena_words: Any, used: Any, scratch: Any,
