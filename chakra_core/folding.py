@@ -155,27 +155,37 @@ def _fold_families(tree: _Tree, order: I64, value: U64, big: NDArray[np.bool_]) 
     again: list[I64] = []
     for first, period, repeats in found[: 3 * count].reshape(count, 3).tolist():
         members = order[first : first + period * repeats]
+        where = int(np.searchsorted(bounds, first, side="right"))
+        whole = len(members) == bounds[where] - bounds[where - 1]
         if period == 1:
-            _fold_run(tree, members)
+            _fold_run(tree, members, whole=whole)
         else:
-            again.extend(_fold_stretch(tree, members, period))
+            again.extend(_fold_stretch(tree, members, period, whole=whole))
     tree.commit()
     return np.concatenate(again) if again else np.zeros(0, np.int64)
 
 
-def _fold_run(tree: _Tree, members: I64) -> None:
-    """One group over equal neighbours."""
-    label = _pattern([tree.name(member) for member in members[:_NAMED].tolist()])
+def _box(tree: _Tree, members: I64, label: str, *, whole: bool) -> int:
+    """The group that stands for a fold: a new one, or the parent where the fold is all that the parent holds."""
     parent = int(tree.up[members[0]])
-    tree.up[members] = tree.add(f"{label} {FOLD_SIGN}{len(members)}", parent, int(tree.when[members[0]]))
+    if not whole or parent < 0:
+        return tree.add(label, parent, int(tree.when[members[0]]))
+    if parent >= len(tree.trace):
+        tree.labels[parent - len(tree.trace)] += f": {label}"
+    return parent
 
 
-def _fold_stretch(tree: _Tree, members: I64, period: int) -> list[I64]:
+def _fold_run(tree: _Tree, members: I64, *, whole: bool) -> None:
+    """One group over equal neighbours."""
+    label = f"{_pattern([tree.name(member) for member in members[:_NAMED].tolist()])} {FOLD_SIGN}{len(members)}"
+    tree.up[members] = _box(tree, members, label, whole=whole)
+
+
+def _fold_stretch(tree: _Tree, members: I64, period: int, *, whole: bool) -> list[I64]:
     """One group over the repeats of a stretch, each of them a group; the members of each."""
     parts = members.reshape(-1, period)
-    parent = int(tree.up[members[0]])
     stems = [_stem([tree.name(node) for node in part.tolist()]) for part in parts]
-    top = tree.add(f"{_pattern(stems)} {FOLD_SIGN}{len(parts)}", parent, int(tree.when[members[0]]))
+    top = _box(tree, members, f"{_pattern(stems)} {FOLD_SIGN}{len(parts)}", whole=whole)
     for number, (part, stem) in enumerate(zip(parts, stems, strict=True), start=1):
         label = f"{stem} ({number})" if len(set(stems)) < len(stems) else stem
         tree.up[part] = tree.add(label, top, int(tree.when[part[0]]))
