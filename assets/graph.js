@@ -24,6 +24,10 @@
     if (!cy) { window.setTimeout(attach, 60); return; }
     if (cy.scratch("ck")) return;
     cy.scratch("ck", true);
+    // A tap selects, which may open a panel over the node: not before it is clear that it is no double tap.
+    cy.on("onetap", "node", (event) => {
+      window.dash_clientside.set_props("graph-tap", { data: { row: event.target.data().row, at: Date.now() } });
+    });
     cy.on("dbltap", "node", (event) => {
       const data = event.target.data();
       window.dash_clientside.set_props("graph-dbl", { data: { key: data.key, row: data.row, group: data.group, at: Date.now() } });

@@ -1,40 +1,37 @@
 """A trace as a tree of groups, and bounded pictures of its graph: the whole graph is never drawn at once.
 
 The tree comes from what the trace knows: the path in its nodes' names (``layer_3/attention/qkv``,
-``transformer.0.norm``), else the call structure (``parent``), else lane and name. Runs of alike neighbours are folded
-(``aten::add`` 32 times), and what still has too many children is split into ranges. A *tree node* is a row of the trace
+``transformer.0.norm``), else the call structure (``parent``), else lane and name. What repeats is folded (``layer_#``
+32 times, see ``folding``), and what still has too many children is split into ranges. A *tree node* is a row of the trace
 (0..n-1) or a group (n..). A picture shows the tree nodes whose ancestors are all expanded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.folding import FOLD_SIGN, fold, levels
 from chakra_core.schema import NO_TIME, Category
 from chakra_core.trace import Trace
 
 __all__ = ["MAX_CHILDREN", "Grouping", "build_grouping"]
 
 I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
 
 MAX_CHILDREN = 48
 """Most children that expanding a group shows."""
 
-_DIGITS = re.compile(r"\d+")
-_MIN_FOLD = 3
-FOLD_SIGN = "\u00d7"
-"""Marks a folded group: ``name (times sign)count``."""
+_NUMBERED = re.compile(r"(?:^|_)((?:layer|block|stack|stage)(?:_\d+)+)_")
+"""The part of a generator's node names that says which layer they belong to: ``COMP_NODE_layer_64_1_conv2_FWD``."""
 _FIRST_LEVELS = 6
 _FEWEST = 5
 _MAX_DEPTH = 256
 """Levels of calls that are kept; deeper ones hang on their ancestor at this level."""
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Grouping:
         is_open[[node for node in expanded if 0 <= node < len(self.up)]] = True
         stands = np.arange(len(self.up), dtype=np.int64)
         shown = np.ones(len(self.up), np.bool_)
-        for here in _levels(self.depth)[1:]:
+        for here in levels(self.depth)[1:]:
             above = self.up[here]
             shown[here] = shown[above] & is_open[above]
             stands[here] = np.where(shown[here], here, stands[above])
@@ -99,7 +96,7 @@ class Grouping:
             children.setdefault(int(self.up[node]), []).append(node)
         total = np.zeros(len(self.up), np.int64)
         total[: self.rows] = weight
-        for here in _levels(self.depth)[:0:-1]:
+        for here in levels(self.depth)[:0:-1]:
             np.add.at(total, self.up[here], total[here])
         shown = [node for node in children.get(-1, []) if node < self.rows or children.get(node)]
         opened: list[int] = []
@@ -120,21 +117,6 @@ class Grouping:
             shown += children[best]
 
 
-@dataclass(slots=True)
-class _Tree:
-    """The tree while it grows."""
-
-    up: list[I64]
-    labels: list[str]
-    rows: int
-
-    def add_group(self, label: str, parent: int) -> int:
-        """Append a group; returns its tree node."""
-        self.labels.append(label)
-        self.up.append(np.array([parent], np.int64))
-        return self.rows + len(self.labels) - 1
-
-
 def build_grouping(trace: Trace) -> Grouping:
     """The tree of a trace. O(n log n)."""
     n = len(trace)
@@ -147,7 +129,7 @@ def build_grouping(trace: Trace) -> Grouping:
         up, labels, basis = _by_lanes(trace)
     up = _at_most_deep(_without_cycles(up), _MAX_DEPTH)
     when = _when(trace, up, n)
-    up, labels, when = _fold(trace, up, labels, when)
+    up, labels, when = fold(trace, up, labels, when, _depth(up))
     up, labels, when = _split(trace, up, labels, when)
     depth = _depth(up)
     return Grouping(up, when, tuple(labels), n, depth, basis)
@@ -155,6 +137,9 @@ def build_grouping(trace: Trace) -> Grouping:
 
 def _scope(name: str) -> tuple[str, ...]:
     """Scopes in a name, outermost first, without its last part; empty for names that are no paths."""
+    numbered = _NUMBERED.search(name)
+    if numbered and "/" not in name and "." not in name:
+        return (numbered[1],)
     if "(" in name or "<" in name or " " in name.strip():
         return ()
     if "/" in name:
@@ -242,12 +227,6 @@ def _depth(up: I64) -> I64:
     return depth
 
 
-def _levels(depth: I64) -> list[I64]:
-    """Tree nodes of each level, the top first."""
-    order = np.argsort(depth.astype(np.int32), kind="stable")
-    return np.split(order, np.cumsum(np.bincount(depth))[:-1]) if len(depth) else []
-
-
 def _when(trace: Trace, up: I64, n: int) -> I64:
     """Order of siblings: by start (or file order), a group when its first member is."""
     start = trace.columns.start_ns
@@ -262,26 +241,10 @@ def _when(trace: Trace, up: I64, n: int) -> I64:
 
 def _earliest(up: I64, when: I64, n: int) -> I64:
     """Give every group the order of its earliest descendant."""
-    for here in _levels(_depth(up))[:0:-1]:
+    for here in levels(_depth(up))[:0:-1]:
         groups = here[up[here] >= n]
         np.minimum.at(when, up[groups], when[groups])
     return when
-
-
-def _alike(trace: Trace, up: I64, labels: Sequence[str]) -> U64:
-    """A hash per tree node of its name (numbers in it ignored) and, in order, of what is under it."""
-    n = len(trace)
-    texts = [_DIGITS.sub("#", name) for name in trace.names] + [_DIGITS.sub("#", label) for label in labels]
-    code: dict[str, int] = {}
-    numbers = np.array([code.setdefault(text, len(code)) for text in texts], np.uint64)
-    own = np.concatenate([numbers[trace.columns.name], numbers[len(trace.names) :]]) if n else numbers
-    with np.errstate(over="ignore"):
-        value = (own + np.uint64(1)) * _MIX
-        value ^= value >> np.uint64(29)
-        for here in _levels(_depth(up))[:0:-1]:
-            mixed = (value[here] ^ (value[here] >> np.uint64(31))) * _MIX
-            np.add.at(value, up[here], mixed)
-    return value
 
 
 def _siblings(up: I64, when: I64) -> tuple[I64, I64]:
@@ -289,32 +252,6 @@ def _siblings(up: I64, when: I64) -> tuple[I64, I64]:
     order = np.lexsort((when, up))
     starts = np.flatnonzero(np.r_[True, up[order][1:] != up[order][:-1]])
     return order, starts
-
-
-def _fold(trace: Trace, up: I64, labels: list[str], when: I64) -> tuple[I64, list[str], I64]:
-    """Put runs of three and more alike neighbours with children, or of many alike leaves, under one group each."""
-    if not len(up):
-        return up, labels, when
-    value = _alike(trace, up, labels)
-    order, _ = _siblings(up, when)
-    same = np.zeros(len(order), np.bool_)
-    same[1:] = (up[order][1:] == up[order][:-1]) & (value[order][1:] == value[order][:-1])
-    begins = np.flatnonzero(~same)
-    lengths = np.diff(np.r_[begins, len(order)])
-    tree = _Tree([up.copy()], list(labels), len(trace))
-    new_when = [when]
-    changed = tree.up[0]
-    for begin, length in zip(
-        begins[lengths >= _MIN_FOLD].tolist(), lengths[lengths >= _MIN_FOLD].tolist(), strict=True
-    ):
-        members = order[begin : begin + length]
-        parent = int(up[members[0]])
-        first = int(members[0])
-        name = trace.name_of(first) if first < len(trace) else labels[first - len(trace)]
-        group = tree.add_group(f"{_DIGITS.sub('#', name) if first >= len(trace) else name} {FOLD_SIGN}{length}", parent)
-        changed[members] = group
-        new_when.append(np.array([when[first]], np.int64))
-    return np.concatenate(tree.up), tree.labels, np.concatenate(new_when)
 
 
 def _split(trace: Trace, up: I64, labels: list[str], when: I64) -> tuple[I64, list[str], I64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from chakra_core.graph_view import MAX_ELEMENTS, chain_view, group_view, neighbourhood_view, path_view
 from chakra_core.grouping import MAX_CHILDREN, _at_most_deep, _depth, _without_cycles, build_grouping
 from chakra_core.layered import layered
+from chakra_core.opening import open_run
 from chakra_core.schema import Category, EdgeKind
+from chakra_core.synth.transformer import TransformerConfig, transformer_run
 from tests.benchmarks.bench_graph import synthetic
 from tests.builder import make_trace, node
 
@@ -60,6 +63,83 @@ def test_repeated_layers_are_folded():
     view = group_view(trace, build_grouping(trace))
     assert labels(view) == ["layer_# \u00d78"]
     assert view.nodes[0].rows == 16
+
+
+def folded(trace) -> list[str]:
+    """Labels of the folded groups, those further up first."""
+    grouping = build_grouping(trace)
+    groups = [len(trace) + at for at, label in enumerate(grouping.labels) if "\u00d7" in label]
+    return [grouping.label(trace, at) for at in sorted(groups, key=lambda at: (grouping.depth[at], grouping.order[at]))]
+
+
+def test_layers_that_differ_inside_are_not_folded_together():
+    def layers(skip: int):
+        rows = [node(f"layer_{layer}/{part}", 9 * layer + at, 1) for layer in range(6) for at, part in enumerate("abc")]
+        edges = [(3 * layer + at, 3 * layer + at + 1) for layer in range(6) for at in range(2)]
+        edges += [(3 * layer + 2, 3 * layer + 3) for layer in range(5)]
+        edges.remove((3 * skip, 3 * skip + 1)) if skip >= 0 else None
+        return make_trace(rows, edges)
+
+    assert folded(layers(-1)) == ["layer_# \u00d76"]
+    assert folded(layers(2)) == ["layer_# \u00d73"]  # layers 3 to 5; two small ones in a row are shown as they are
+    kinds = [node(f"layer_{at}/x", at, 1, category=Category.GEMM if at == 2 else Category.COPY) for at in range(6)]
+    assert folded(make_trace(kinds)) == ["layer_# \u00d73"]
+
+
+def test_a_stretch_of_operators_that_repeats_is_a_layer():
+    block = ["norm", "mm", "mm", "mm", "softmax"]
+    names = ["embedding", *block * 32, "loss"]
+    trace = make_trace(
+        [node(name, at, 1, "gpu:0") for at, name in enumerate(names)], [(at, at + 1) for at in range(161)]
+    )
+    assert folded(trace)[0] == "norm \u2026 softmax \u00d732"
+    grouping = build_grouping(trace)
+    top = grouping.labels.index("norm \u2026 softmax \u00d732") + len(trace)
+    view = group_view(trace, grouping, grouping.path(top))
+    assert [(box.label, box.rows) for box in view.nodes if box.is_group] == [("norm \u2026 softmax \u00d732", 160)]
+    assert [box.label for box in view.nodes if not box.is_group] == ["embedding", "loss"]
+    opened = labels(group_view(trace, grouping, [*grouping.path(top), top]))
+    assert opened[:3] == ["embedding", "loss", "norm \u2026 softmax (1)"]
+    assert len(opened) == 34
+    first = len(trace) + grouping.labels.index("norm \u2026 softmax (1)")
+    inside = labels(group_view(trace, grouping, [*grouping.path(first), first]))
+    assert "mm \u00d73" in inside
+
+
+def test_numbers_that_all_share_stay_in_the_label():
+    rows = [
+        node(f"net/layer_{size}_{at}/{part}", 9 * size + at, 1)
+        for size in (64, 128)
+        for at in (1, 2, 3)
+        for part in ("a", f"b{'c' * (size // 64)}")
+    ]
+    assert folded(make_trace(rows)) == ["layer_64_# \u00d73", "layer_128_# \u00d73"]
+
+
+@given(st.lists(st.sampled_from("ab"), min_size=1, max_size=40))
+def test_what_is_folded_repeats_exactly(names):
+    trace = make_trace([node(name, at, 1, "gpu:0") for at, name in enumerate(names)])
+    grouping = build_grouping(trace)
+    below = {at: np.flatnonzero(grouping.up == at) for at in range(len(trace), len(grouping.up))}
+
+    def spelled(at: int) -> str:
+        if at < len(trace):
+            return names[at]
+        return "".join(spelled(int(child)) for child in below[at][np.argsort(grouping.order[below[at]])])
+
+    for at, label in enumerate(grouping.labels, start=len(trace)):
+        if "\u00d7" in label:
+            assert len({spelled(int(child)) for child in below[at]}) == 1
+            assert len(below[at]) == int(label.rpartition("\u00d7")[2])
+    assert "".join(spelled(int(at)) for at in np.flatnonzero(grouping.up < 0) if spelled(int(at))) == "".join(names)
+
+
+def test_generated_models_fold(corpus: Path):
+    run = open_run([corpus / "chakra_et/derived_text_resnet50_dp4"])
+    assert {"layer_64_# \u00d72", "layer_128_# \u00d73", "layer_256_# \u00d75"} <= set(folded(run.traces[0]))
+    assert folded(open_run([corpus / "chakra_et/derived_stg_dp2_tp2_pp2"]).traces[0])[0] == "mb# \u00d72"
+    synthetic = transformer_run(TransformerConfig(layers=32, batches=(1,), tp=1)).traces[0]
+    assert folded(synthetic)[0] == "layer_# \u00d732"
 
 
 def test_crowds_are_split_into_ranges():

@@ -123,6 +123,7 @@ def layout(context: Context) -> Component:
             dcc.Store(
                 id=PAGE.id("choice"), data={"at": choice.at, "rank": choice.rank, "open": list(_opened(loaded, choice))}
             ),
+            dcc.Store(id=PAGE.id("tap")),
             dcc.Store(id=PAGE.id("dbl")),
             dcc.Store(id=PAGE.id("selected"), data=selection.to_data() if selection else None),
             html.Div(_toolbar(context, choice), className="ck-toolbar"),
@@ -313,7 +314,7 @@ def _register_taps(app: Dash, library: Library) -> None:
     choice, runs = State(PAGE.id("choice"), "data"), State(Ids.RUNS, "data")
     app.callback(
         Output(Ids.SELECTION, "data", allow_duplicate=True),
-        Input(PAGE.id("cy"), "tapNodeData"),
+        Input(PAGE.id("tap"), "data"),
         choice,
         prevent_initial_call=True,
     )(tap)
