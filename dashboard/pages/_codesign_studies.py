@@ -12,7 +12,7 @@ from dash.development.base_component import Component
 from dash_ag_grid import AgGrid
 
 from chakra_core.errors import ChakraError
-from chakra_core.hardware import get_device, list_devices
+from chakra_core.hardware import Device, get_device, list_devices
 from chakra_core.project.projection import project_run, source_device
 from chakra_core.project.retime import FACTORS
 from chakra_core.project.sweep import Outcome, outcome_of, pareto, sweep, tornado
@@ -177,23 +177,19 @@ def _work(
     return found
 
 
-def _every_device(
-    run: Any, source: Any, projection: Projection, report: Report
-) -> list[tuple[str, str, Outcome | str]]:
+def _every_device(run: Run, source: Device, projection: Projection, report: Report) -> list[_DeviceRow]:
     devices = list_devices()
-    rows: list[tuple[str, str, Outcome | str]] = []
+    communicates = any((trace.columns.comm_op != CommOp.NONE).any() for trace in run.traces)
+    rows: list[_DeviceRow] = []
     for at, device in enumerate(devices):
         try:
             result: Outcome | str = outcome_of(project_run(run, device, source=source, knobs=projection.knobs))
         except ChakraError as error:
             result = str(error)
-        rows.append((device.name, device.vendor, result))
+        known = device.link_bandwidth is not None or not communicates
+        rows.append((device.name, device.vendor, result, "" if known else "link unknown: communication as recorded"))
         report(at + 1, len(devices))
     return rows
-
-
-def _communicates(run: Run) -> bool:
-    return any((trace.columns.comm_op != CommOp.NONE).any() for trace in run.traces)
 
 
 def _shown(prefix: str, kind: str, key: Any, status: JobStatus, theme: str) -> Component:
@@ -231,8 +227,8 @@ def _devices(prefix: str, rows: Sequence[_DeviceRow], theme: str) -> Component:
         text_column("vendor", "Vendor", flex=1),
         time_column("ns", "Device time", largest),
         time_column("busy", "Busy", largest),
-        {"field": "ratio", "headerName": "Of the fastest", "type": "numericColumn", "flex": 1},
-        {"field": "cost", "headerName": "Cost (your unit)", "editable": True, "type": "numericColumn", "flex": 1, "cellDataType": "number"},
+        {"field": "ratio", "headerName": "To fastest", "type": "numericColumn", "flex": 1},
+        {"field": "cost", "headerName": "Cost", "headerTooltip": "price, power: any unit of yours; double-click to enter", "editable": True, "type": "numericColumn", "flex": 1, "cellDataType": "number"},
         text_column("note", "Note", flex=2),
     ]  # fmt: skip
     grid: AgGrid = table(f"{prefix}-devices-grid", columns, records, theme, file="devices")

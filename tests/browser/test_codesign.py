@@ -46,6 +46,19 @@ def test_sensitivities_and_sweep_in_the_background(page, base_url):
     assert page.locator("#codesign-sweep-figure .scatterlayer .trace").count() == 4
 
 
+def test_devices_and_their_costs(page, base_url):
+    open_run(page, base_url, RUN, "codesign", "&hardware=MI300X")
+    page.click("#codesign-devices-go")
+    page.wait_for_selector("#codesign-devices-grid .ag-row", timeout=60_000)
+    assert "link unknown" in page.inner_text("#codesign-devices-grid")
+    for row, cost in ((0, "3"), (1, "2"), (3, "1")):
+        page.dblclick(f"#codesign-devices-grid .ag-row[row-index='{row}'] [col-id=cost]")
+        page.keyboard.type(cost)
+        page.keyboard.press("Enter")
+    page.wait_for_selector("#codesign-pareto-figure .scatterlayer")
+    assert "Least cost x time" in page.inner_text("#codesign-pareto")
+
+
 def test_the_projection_opens_as_a_run_and_compares(page, base_url):
     open_run(page, base_url, RUN, "codesign", "&hardware=H200%20SXM&memory=2")
     page.click("#codesign-open")
