@@ -8,6 +8,7 @@ from typing import Any
 
 from chakra_core.errors import AnalysisError
 from dashboard.commands.base import EXIT_OK, Command, add_files, complain, emit, print_table, write_file
+from dashboard.commands.inputs import opener
 from dashboard.reports import Figure, Table, Text, csv_text, html_page
 
 __all__ = ["COMMAND"]
@@ -29,12 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare the runs; every one must open."""
     from chakra_core.analysis.compare import as_json, compare
-    from chakra_core.opening import open_run
 
     if len(options.paths) < 2:
         raise AnalysisError("compare needs at least two runs")
     if not 0 <= options.baseline < len(options.paths):
         raise AnalysisError(f"--baseline {options.baseline}: there are runs 0 to {len(options.paths) - 1}")
+    open_run = opener(options)
     document = as_json(compare([open_run([path]) for path in options.paths], baseline=options.baseline))
     if options.csv:
         write_file(options.csv, csv_text(*_operator_table(document)))

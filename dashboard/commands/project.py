@@ -10,6 +10,7 @@ from chakra_core.errors import AnalysisError
 from chakra_core.hardware import Device, get_device, load_catalogue
 from chakra_core.trace import Run
 from dashboard.commands.base import EXIT_OK, Command, add_files, complain, emit, print_table, write_file
+from dashboard.commands.inputs import opener
 from dashboard.reports import Figure, Table, Text, csv_text, html_page
 
 __all__ = ["COMMAND"]
@@ -48,13 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Project the run and print both totals."""
-    from chakra_core.opening import open_run
-
     if bool(options.network) != bool(options.system):
         raise AnalysisError("ASTRA-sim's model needs both --network and --system")
     if not options.network and not options.hardware:
         raise AnalysisError("say onto what: --hardware NAME, or --network and --system of ASTRA-sim")
-    measured = open_run([options.path])
+    measured = opener(options)([options.path])
     document = _astrasim(measured, options) if options.network else _projected(measured, options)
     if options.csv:
         write_file(options.csv, csv_text(*_table(document)))
