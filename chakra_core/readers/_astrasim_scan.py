@@ -1,4 +1,3 @@
-
 """Compiled scanner for the ``issue`` and ``callback`` lines of simulation logs, with or without a log prefix."""
 
 from __future__ import annotations
