@@ -22,7 +22,7 @@ from tests.browser.conftest import browser_path
 GESTURES = 120
 _TL = "Object.values(window.ckTimelines)[0]"
 _IDLE = f"() => {{ const tl = {_TL}; return tl.idle && tl.settledAt > tl.movedAt; }}"
-_READ = f"() => {{ const tl = {_TL}; return [tl.lastSettleMs, tl.lastFetchMs, tl.lastDrawMs, tl.rectCount, tl.feed.asked]; }}"
+_READ = f"() => {{ const tl = {_TL}; return [tl.lastSettleMs, tl.lastFetchMs, tl.lastDrawMs, tl.rectCount, tl.feed.detail.t0]; }}"
 
 
 def serve(n: int) -> None:
@@ -33,26 +33,22 @@ def serve(n: int) -> None:
 
     from chakra_core.trace import Run
     from dashboard.app import create_app
-    from dashboard.library import Library, LoadedRun
+    from dashboard.library import Library, LoadedRun, LoadStatus
     from dashboard.settings import Settings
     from dashboard.timeline_data import describe
     from tests.benchmarks.bench_lod import synthetic
 
     loaded = LoadedRun("big", Run((synthetic(n),), "big"))
     describe(loaded)
-    with mock.patch.object(Library, "get", lambda *_: loaded), mock.patch.object(Library, "status", _ready):
+    with mock.patch.multiple(Library, get=mock.DEFAULT, status=mock.DEFAULT) as made:
+        made["get"].return_value = loaded
+        made["status"].return_value = LoadStatus("ready", 1.0)
         app = create_app(Settings(roots={"big": Path(__file__).parent}))
         server = waitress.create_server(app.server, host="127.0.0.1", port=0, threads=8)
         threading.Thread(target=server.run, daemon=True).start()
         sys.stdout.write(f"{server.effective_port}\n")
         sys.stdout.flush()
         sys.stdin.read()
-
-
-def _ready(*_: Any) -> Any:
-    from dashboard.library import LoadStatus
-
-    return LoadStatus("ready", 1.0)
 
 
 def settled(page: Page) -> list[float]:
@@ -102,9 +98,11 @@ def browse(page: Page, address: str) -> dict[str, Any]:
             level = zoom(page, rng, box, level)
         if page.evaluate(f"() => {_TL}.movedAt") > before:
             rows.append(settled(page))
-    settle, fetch, draw, rects, _ = np.array(rows, float).T
+    settle, fetch, draw, rects, begin = np.array(rows, float).T
+    asked = np.append(True, begin[1:] != begin[:-1])
+    settle, fetch = settle[asked], fetch[asked]
     return {
-        "gestures": len(rows), "settle_p50_ms": _at(settle, 50), "settle_p95_ms": _at(settle, 95), "settle_max_ms": _at(settle, 100),
+        "gestures": len(rows), "answered_by_the_server": int(asked.sum()), "settle_p50_ms": _at(settle, 50), "settle_p95_ms": _at(settle, 95), "settle_max_ms": _at(settle, 100),
         "fetch_p95_ms": _at(fetch, 95), "draw_p95_ms": _at(draw, 95), "most_rectangles": int(rects.max()),
     }  # fmt: skip
 
@@ -120,7 +118,10 @@ def main() -> None:
         return
     n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10_000_000
     command = [sys.executable, "-m", "tests.benchmarks.browse_timeline", "--serve", str(n)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
+        sync_playwright() as playwright,
+    ):
         assert server.stdin is not None
         assert server.stdout is not None
         port = server.stdout.readline().strip()
