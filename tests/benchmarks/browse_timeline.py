@@ -111,25 +111,30 @@ def _at(values: Any, share: float) -> float:
     return round(float(np.percentile(values, share)), 1)
 
 
-def main() -> None:
+def measure(n: int = 10_000_000) -> dict[str, Any]:
     """Serve in another process, browse here."""
-    if sys.argv[1:2] == ["--serve"]:
-        serve(int(sys.argv[2]))
-        return
-    n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10_000_000
     command = [sys.executable, "-m", "tests.benchmarks.browse_timeline", "--serve", str(n)]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
         sync_playwright() as playwright,
     ):
-        assert server.stdin is not None
-        assert server.stdout is not None
-        port = server.stdout.readline().strip()
+        port = server.stdout.readline().strip() if server.stdout else ""
         browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
-        found = browse(browser.new_page(viewport={"width": 1440, "height": 900}), f"http://127.0.0.1:{port}")
-        browser.close()
-        server.stdin.close()
-    print(json.dumps({"events": n, **found}))
+        try:
+            found = browse(browser.new_page(viewport={"width": 1440, "height": 900}), f"http://127.0.0.1:{port}")
+        finally:
+            browser.close()
+            if server.stdin:
+                server.stdin.close()
+    return {"events": n, **found}
+
+
+def main() -> None:
+    """Serve, or measure."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(int(sys.argv[2]))
+        return
+    print(json.dumps(measure(int(float(sys.argv[1])) if len(sys.argv) > 1 else 10_000_000)))
 
 
 if __name__ == "__main__":
