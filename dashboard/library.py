@@ -2,7 +2,8 @@
 
 A *run reference* is what the URL holds: ``<root name>/<path below it>`` of a file, or of a folder whose files are
 the ranks of one run. Only paths under the roots given at start can be named; uploads live under the root
-``uploads``, in folders with unguessable names, and are never listed to anybody but their session.
+``uploads``, in folders with unguessable names, and are never listed to anybody but their session. A reference may also
+name a projection of another one onto other hardware (``dashboard.projections``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 from chakra_core.errors import ChakraError
 from chakra_core.schema import COLUMNS
 from chakra_core.trace import Run
+from dashboard.projections import Projection, is_projection
 
 __all__ = ["UPLOADS", "Cancelled", "Entry", "Library", "LoadStatus", "LoadedRun"]
 
@@ -187,19 +189,13 @@ class Library:
         raise error or ChakraError(f"{ref}: was dropped while it loaded; open it again")
 
     def _load(self, ref: str, job: _Job) -> None:
-        from chakra_core.opening import open_run
-
         def progress(share: float, message: str) -> None:
             job.share, job.message = share, message
             if job.cancelled:
                 raise Cancelled(f"{ref}: loading was cancelled")
 
         try:
-            with self._slots:
-                progress(0.0, "reading")
-                path = self.path_of(ref)
-                self._check_links(ref, path)
-                run = open_run([path], progress=progress)
+            run = self._open(ref, progress)
         except Cancelled as error:
             job.error = error
             return
@@ -217,6 +213,20 @@ class Library:
             self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic())
             self._jobs.pop(ref, None)
             self._evict(keep=ref)
+
+    def _open(self, ref: str, progress: Callable[[float, str], None]) -> Run:
+        from chakra_core.opening import open_run
+
+        if is_projection(ref):
+            base = self.get(Projection.of(ref).base).run
+            with self._slots:
+                progress(0.1, "projecting")
+                return Projection.of(ref).apply(base)
+        with self._slots:
+            progress(0.0, "reading")
+            path = self.path_of(ref)
+            self._check_links(ref, path)
+            return open_run([path], progress=progress)
 
     def _check_links(self, ref: str, folder: Path) -> None:
         """Refuse a folder with links to files outside of all roots: opening it as a run would read them.

@@ -150,6 +150,60 @@ def test_what_cannot_be_projected_is_refused():
     assert source_device(Run((host_only,), "run", "AMD Instinct MI300X VF")) == MI300X
 
 
+def overlapping():
+    nodes = [
+        call("cudaLaunchKernel", 0, 10),
+        call("cudaLaunchKernel", 10, 10),
+        call("cudaLaunchKernel", 20, 10),
+        node("gemm", 15, 100),
+        node("all_reduce", 25, 50, lane="gpu:20", comm_op=CommOp.ALL_REDUCE, comm_bytes=1 << 20),
+        node("gemm", 115, 40),
+    ]
+    return make_trace(nodes, [(at, at + 3, EdgeKind.LAUNCH) for at in range(3)])
+
+
+def test_without_overlap_communication_and_compute_take_turns():
+    assert spans(projected(overlapping(), overlap=True))[3:] == [(15, 115), (25, 75), (115, 155)]
+    run = projected(overlapping(), overlap=False)
+    # in the order of their starts: gemm, then the all-reduce, then the second gemm
+    assert spans(run)[3:] == [(15, 115), (115, 165), (165, 205)]
+    assert "communication never runs beside compute" in run.assumptions
+
+
+def test_launch_overhead_scales_calls_and_what_only_waits_for_them():
+    trace = launched(second_launch=100, second_start=113)
+    run = projected(trace, launch=0.0)
+    starts = [start for start, _ in spans(run)]
+    assert starts[3] == 0  # the call at 0 takes no time and the kernel starts with it
+    assert spans(run)[1] == (90, 90)  # the host's own 90 ns between the calls stay
+    assert starts[4] == 90
+    assert spans(projected(trace, launch=1.0)) == spans(Run((trace,), "as it was"))
+
+
+def test_algorithm_domain_and_compression_change_collectives_only():
+    here = two_ranks()
+    base = spans(projected(*here), 1)[1]
+    quarter = spans(projected(*here, compression=4.0), 1)[1]
+    # n = 2: 1,000,000 + 6,800 ns before, 250,000 + 6,800 after
+    assert quarter[1] - quarter[0] == round(1_100_100 * 256_800 / 1_006_800)
+    direct = spans(projected(*here, algorithm="direct"), 1)[1]
+    assert direct == base  # among two, all at once is a ring
+    apart = spans(projected(*here, domain=1), 1)[1]
+    # over the outer network: 450e6 bytes at 50 GB/s and 2 steps of 14 us
+    assert apart[1] - apart[0] == round(1_100_100 * (9_000_000 + 28_000) / 1_006_800)
+
+
+def test_data_parallel_groups_grow():
+    dp, tp = ProcessGroup("0", (0, 4), "mesh_dp"), ProcessGroup("1", (0, 1), "mesh_tp")
+    nodes = [collective(0, 1_006_800), {**collective(2_000_000, 1_006_800), "comm_group": 1}]
+    trace = make_trace(nodes, rank=0, groups=[dp, tp])
+    run = project_run(Run((trace,), "run"), H100, source=H100, knobs=Knobs(data_parallel=4.0))
+    lengths = [end - start for start, end in spans(run)]
+    assert lengths[1] == 1_006_800
+    # eight members, in as many domains as a world of 4 ranks holds: one
+    assert lengths[0] == round(2 * 7 / 8 * 450_000_000 / 450 + 14 * 3_400)
+
+
 @st.composite
 def traces(draw):
     """Host calls that launch kernels onto two streams, kernels in stream order, some overlapping, some zero-length."""

@@ -22,6 +22,7 @@ _NUMBERS = {
     "link_bandwidth": False,
     "link_latency_ns": False,
     "scale_out_bandwidth": False,
+    "scale_out_latency_ns": False,
 }
 """Numeric fields, and whether an entry must have them."""
 

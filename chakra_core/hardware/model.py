@@ -48,6 +48,7 @@ class Device:
         link_topology: one of ``LINK_TOPOLOGIES``.
         domain_size: devices in one scale-up domain.
         scale_out_bandwidth: network out of the domain, B/s per direction and device; None where unknown.
+        scale_out_latency_ns: one step of a ring over that network, ns; None where no source states it.
         sources: document and place for each number, keyed by field name.
         patterns: regular expressions that recognise the names traces use for it.
     """
@@ -62,6 +63,7 @@ class Device:
     link_latency_ns: float | None = None
     link_topology: str = "switch"
     scale_out_bandwidth: float | None = None
+    scale_out_latency_ns: float | None = None
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     patterns: tuple[str, ...] = ()
 

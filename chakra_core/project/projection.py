@@ -14,8 +14,8 @@ from chakra_core.errors import AnalysisError
 from chakra_core.hardware import Device, lookup
 from chakra_core.project.retime import Knobs, retime
 from chakra_core.project.shift import Waits, move_points
-from chakra_core.project.waits import is_span, rendezvous_waits, trace_waits
-from chakra_core.schedule import replay
+from chakra_core.project.waits import is_span, launch_bound_points, no_overlap_waits, rendezvous_waits, trace_waits
+from chakra_core.schedule import replay, with_lanes
 from chakra_core.schema import NO_TIME, Domain, TimeKind
 from chakra_core.trace import Run, Trace
 
@@ -69,7 +69,7 @@ def project_run(run: Run, device: Device, *, source: Device | None = None, knobs
         counts.update(retimed.counts)
         durations.append(np.maximum(np.rint(trace.columns.dur_ns * retimed.factor), 0).astype(np.int64))
     measured = _is_measured(run)
-    traces = _shifted(run, durations) if measured else replay(run.traces, durations).traces
+    traces = _shifted(run, durations, knobs) if measured else _replayed(run, durations, knobs)
     traces = tuple(_labelled(trace, device, measured=measured) for trace in traces)
     label = f"{run.label} on {device.name} (simulated)"
     said = (*run.assumptions, *_assumptions(origin, device, knobs, counts, measured=measured))
@@ -87,23 +87,43 @@ def _labelled(trace: Trace, device: Device, *, measured: bool) -> Trace:
     return trace.with_(meta=meta)
 
 
-def _shifted(run: Run, durations: list[I64]) -> tuple[Trace, ...]:
-    times = _moved(run, durations)
+def _replayed(run: Run, durations: list[I64], knobs: Knobs) -> tuple[Trace, ...]:
+    traces = [with_lanes(trace) for trace in run.traces]
+    if not knobs.overlap:
+        traces = [_one_resource(trace) for trace in traces]
+    return replay(traces, durations).traces
+
+
+def _one_resource(trace: Trace) -> Trace:
+    """All device work on one lane per device, so that nothing runs beside anything else."""
+    device = np.array([lane.device if lane.domain == Domain.DEVICE else -1 for lane in trace.lanes], np.int64)
+    first = {int(number): int(np.flatnonzero(device == number)[0]) for number in np.unique(device[device >= 0])}
+    merged = np.array([first.get(int(number), at) for at, number in enumerate(device)], np.int64)
+    return trace.with_(columns=trace.columns.with_(lane=merged[trace.columns.lane]))
+
+
+def _shifted(run: Run, durations: list[I64], knobs: Knobs) -> tuple[Trace, ...]:
+    times = _moved(run, durations, knobs)
     return tuple(_with_times(trace, start, end) for trace, (start, end) in zip(run.traces, times, strict=True))
 
 
-def _moved(run: Run, durations: list[I64]) -> list[tuple[I64, I64]]:
+def _moved(run: Run, durations: list[I64], knobs: Knobs) -> list[tuple[I64, I64]]:
     sizes = np.array([2 * len(trace) for trace in run.traces], np.int64)
     base = np.concatenate([[0], np.cumsum(sizes)])
     across, meetings, inside = rendezvous_waits(run, durations, base, int(base[-1]))
     parts, times = [across], []
+    slack = None if knobs.launch == 1.0 else np.ones(int(base[-1]) + len(meetings))
     for trace, new_dur, members, offset in zip(run.traces, durations, inside, base, strict=False):
-        waits = trace_waits(trace, new_dur, members)
-        parts.append(Waits(waits.source + offset, waits.target + offset, waits.before, waits.after))
         columns = trace.columns
         start = np.where(columns.start_ns == NO_TIME, 0, columns.start_ns)
         times.append(np.stack([start, start + columns.dur_ns], axis=1).ravel())
-    moved = move_points(np.concatenate([*times, meetings]), Waits.join(parts))
+        waits = trace_waits(trace, new_dur, members, knobs.launch)
+        if slack is not None:
+            slack[offset + launch_bound_points(trace, times[-1], waits)] = knobs.launch
+        if not knobs.overlap:
+            waits = Waits.join([waits, no_overlap_waits(trace)])
+        parts.append(Waits(waits.source + offset, waits.target + offset, waits.before, waits.after))
+    moved = move_points(np.concatenate([*times, meetings]), Waits.join(parts), slack)
     split = [moved[base[at] : base[at + 1]] for at in range(len(run.traces))]
     return [(points[0::2], points[1::2]) for points in split]
 
@@ -154,9 +174,13 @@ def _assumptions(origin: Device, device: Device, knobs: Knobs, counts: Counter[s
             f"TFLOP/s {used}, {origin.memory_bandwidth / 1e9:g} to {device.memory_bandwidth / 1e9:g} GB/s memory"
         ),
         _MEASURED if measured else _REPLAYED,
-        "collectives: ring, alpha-beta, start when the last rank arrives; without contention between groups",
+        f"collectives: {knobs.algorithm}, alpha-beta, start when the last rank arrives; without contention between groups",
     ]
-    said += [f"{name} x {value:g}" for name, value in knobs.changed.items()]
+    if not knobs.overlap:
+        said.append("communication never runs beside compute")
+    if knobs.domain:
+        said.append(f"{knobs.domain:,} devices in one scale-up domain instead of {device.domain_size:,}")
+    said += [f"{name.replace('_', ' ')} x {value:g}" for name, value in knobs.changed.items()]
     said += [f"{number:,} {words}" for words, number in sorted(counts.items())]
     if origin.link_bandwidth is None or device.link_bandwidth is None:
         said.append("link bandwidth unknown for one of the devices: communication left as measured")

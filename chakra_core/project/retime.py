@@ -2,49 +2,79 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.hardware.model import Device
-from chakra_core.project.collectives import collective_ns
-from chakra_core.project.durations import ASSUMED_LATENCY_NS, group_sizes
+from chakra_core.project.durations import group_sizes
+from chakra_core.project.fabric import COLLECTIVE_ALGORITHMS, Fabric, group_spread
 from chakra_core.schema import Category, CommOp, Domain
 from chakra_core.trace import Trace
 
-__all__ = ["Knobs", "Retimed", "retime"]
+__all__ = ["FACTORS", "Knobs", "Retimed", "data_parallel_groups", "retime"]
 
 F64 = NDArray[np.float64]
 
 _COMPUTE_BOUND = (Category.GEMM, Category.ATTENTION, Category.CONVOLUTION)
 _MEMORY_BOUND = (Category.NORMALISATION, Category.ELEMENTWISE, Category.REDUCTION, Category.EMBEDDING, Category.MEMSET)
+_DATA_PARALLEL = re.compile(r"(?i)(?<![a-z])(?:f?s?ddp|dp|fsdp|data.?parallel)(?![a-z])")
 _HOST_LINK = ("htod", "dtoh", "hosttodevice", "devicetohost")
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """How much faster than the catalogue says the target is taken to be; ``latency`` multiplies the step latency.
+    """What is changed about the target, beside its catalogue figures.
 
-    ``precision`` is that of the source run's matrix kernels: its peak is compared on both devices.
+    Attributes:
+        compute, memory, link: how much faster than the catalogue says.
+        latency: factor on the latency of a step of a collective.
+        launch: factor on launch overhead: the time of launching calls, and what a kernel that waits for nothing else
+            starts after its call.
+        compression: how many times smaller the messages of collectives are.
+        data_parallel: factor on the size of data-parallel groups.
+        overlap: whether communication may run beside compute.
+        algorithm: of collectives on the target, one of ``COLLECTIVE_ALGORITHMS``; the source is taken as a ring.
+        domain: devices in one scale-up domain of the target; the catalogue's by default (0).
+        precision: of the source run's matrix kernels: its peak is compared on both devices.
     """
 
     compute: float = 1.0
     memory: float = 1.0
     link: float = 1.0
     latency: float = 1.0
+    launch: float = 1.0
+    compression: float = 1.0
+    data_parallel: float = 1.0
+    overlap: bool = True
+    algorithm: str = "ring"
+    domain: int = 0
     precision: str = "bf16"
 
     def __post_init__(self) -> None:
-        for name in ("compute", "memory", "link", "latency"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"the factor for {name} must be above 0, not {getattr(self, name)}")
+        for name in FACTORS:
+            value = getattr(self, name)
+            lowest = 0.0 if name in ("latency", "launch") else 1e-9
+            if not lowest <= value <= _MOST:
+                raise ValueError(f"the factor for {name} must be above 0 and at most {_MOST:g}, not {value}")
+        if self.algorithm not in COLLECTIVE_ALGORITHMS:
+            raise ValueError(f"the algorithm must be one of {', '.join(COLLECTIVE_ALGORITHMS)}, not {self.algorithm!r}")
+        if not 0 <= self.domain <= _MOST:
+            raise ValueError(f"the scale-up domain must have 1 to {_MOST:g} devices, not {self.domain}")
 
     @property
     def changed(self) -> dict[str, float]:
         """The factors that are not 1."""
-        values = {name: float(getattr(self, name)) for name in ("compute", "memory", "link", "latency")}
+        values = {name: float(getattr(self, name)) for name in FACTORS}
         return {name: value for name, value in values.items() if value != 1.0}
+
+
+FACTORS: tuple[str, ...] = ("compute", "memory", "link", "latency", "launch", "compression", "data_parallel")
+"""Knobs that are factors, in the order in which they are shown."""
+
+_MOST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +145,7 @@ def _rooflines(trace: Trace, source: Device, target: Device, knobs: Knobs) -> tu
 def _link_ratio(source: Device, target: Device, knobs: Knobs) -> float:
     if source.link_bandwidth is None or target.link_bandwidth is None:
         return 1.0
-    return source.link_bandwidth / (target.link_bandwidth * knobs.link)
+    return source.link_bandwidth / (target.link_bandwidth * knobs.link * knobs.compression)
 
 
 def _communication(trace: Trace, source: Device, target: Device, knobs: Knobs, world_size: int) -> F64:
@@ -124,21 +154,44 @@ def _communication(trace: Trace, source: Device, target: Device, knobs: Knobs, w
     rows = np.flatnonzero((columns.comm_op != CommOp.NONE) & (columns.comm_bytes >= 0))
     if not len(rows) or source.link_bandwidth is None or target.link_bandwidth is None:
         return factor
-    sizes = group_sizes(trace, world_size)[rows]
-    before = _model(trace, rows, sizes, source)
-    after = _model(trace, rows, sizes, target, knobs)
+    sizes = group_sizes(trace, world_size)
+    ops, bytes_ = columns.comm_op[rows], columns.comm_bytes[rows]
+    here = Fabric(source)
+    spread = group_spread(trace, here.domain_size, world_size)
+    before = here.collective_ns(ops, bytes_, sizes[rows], spread[rows])
+    there = Fabric(target, knobs.domain, knobs.link, knobs.latency, knobs.algorithm)
+    spread = group_spread(trace, there.domain_size, world_size)
+    sizes, spread = _scaled(trace, sizes, spread, knobs.data_parallel, there.domain_size, world_size)
+    after = there.collective_ns(ops, bytes_ / knobs.compression, sizes[rows], spread[rows])
     factor[rows] = np.divide(after, before, out=factor[rows].copy(), where=before > 0)
     return factor
 
 
-def _model(
-    trace: Trace, rows: NDArray[np.int64], sizes: NDArray[np.int64], device: Device, knobs: Knobs | None = None
-) -> F64:
-    link, latency = (knobs.link, knobs.latency) if knobs else (1.0, 1.0)
-    distinct, where = np.unique(sizes, return_inverse=True)
-    usable = np.array([device.group_bandwidth(int(members)) or 1.0 for members in distinct])[where] * link
-    step = (ASSUMED_LATENCY_NS if device.link_latency_ns is None else device.link_latency_ns) * latency
-    return collective_ns(trace.columns.comm_op[rows], trace.columns.comm_bytes[rows], sizes, usable, step)
+def data_parallel_groups(trace: Trace, world_size: int = -1) -> NDArray[np.bool_]:
+    """Which of a trace's process groups are data-parallel: by description or name, else those that hold every rank."""
+    world = world_size if world_size > 0 else trace.meta.world_size
+    named = np.array(
+        [bool(_DATA_PARALLEL.search(f"{group.description} {group.name}")) for group in trace.meta.groups], bool
+    )
+    whole = np.array([(len(group.ranks) or group.size) in (world, -1) for group in trace.meta.groups], bool)
+    return named if named.any() else whole
+
+
+def _scaled(
+    trace: Trace, sizes: NDArray[np.int64], spread: NDArray[np.int64], by: float, domain: int, world_size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sizes and domains of groups when data-parallel ones grow: the new ranks come in domains of their own."""
+    if by == 1.0:
+        return sizes, spread
+    chosen = np.append(data_parallel_groups(trace, world_size), not trace.meta.groups)
+    group = trace.columns.comm_group
+    last = len(chosen) - 1
+    grows = chosen[np.where((group >= 0) & (group < last), group, last)]
+    grown = np.maximum(np.rint(sizes * by), 1).astype(np.int64)
+    world = max(world_size if world_size > 0 else trace.meta.world_size, 1)
+    domains = max(int(np.ceil(world * by / domain)), 1)
+    wide = np.minimum(grown, np.maximum(spread, domains) if by > 1 else np.minimum(spread, domains))
+    return np.where(grows, grown, sizes), np.where(grows, wide, spread)
 
 
 def _host_copies(trace: Trace) -> NDArray[np.bool_]:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 __all__ = ["Waits", "move_points"]
 
 I64 = NDArray[np.int64]
+_NEVER = -(1 << 62)
+_UNWAITED = -(1 << 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,24 @@ class Waits:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
 
     @classmethod
+    def only_projected(cls, source: I64, target: I64) -> Waits:
+        """Waits that did not hold in the measurement: they say nothing of a point's lag, and nothing is added to them."""
+        never = np.full(len(source), _NEVER, np.int64)
+        return cls(source.astype(np.int64), target.astype(np.int64), never, np.zeros(len(source), np.int64))
+
+    @classmethod
     def at_once(cls, source: I64, target: I64) -> Waits:
         """Waits without a time of their own."""
         zero = np.zeros(len(source), np.int64)
         return cls(source.astype(np.int64), target.astype(np.int64), zero, zero)
 
 
-def move_points(time: I64, waits: Waits) -> I64:
+def move_points(time: I64, waits: Waits, slack: NDArray[np.float64] | None = None) -> I64:
     """New times (int64 ns) of points measured at ``time`` under changed waits.
 
     A point's lag is its measured time minus the latest of its waits; it is added again to the latest of the new ones.
     Points that wait for nothing stay. Waits in a circle (clocks that disagree) are broken at the earliest point.
+    ``slack`` is a factor on the lag of each point (float64; 1 by default).
     """
     n = len(time)
     order = np.argsort(waits.source, kind="stable")
@@ -57,17 +66,33 @@ def move_points(time: I64, waits: Waits) -> I64:
     lag = np.full(n, np.iinfo(np.int64).min, np.int64)
     np.maximum.at(lag, waits.target, time[waits.source] + waits.before)
     waiting = np.bincount(waits.target, minlength=n).astype(np.int64)
-    lag = np.where(waiting > 0, time - lag, 0)
+    waited = lag > _UNWAITED
+    lag = np.where(waited, time - lag, 0)
+    if slack is not None:
+        lag = np.where(lag > 0, np.rint(lag * slack), lag).astype(np.int64)
     by_time = np.argsort(time, kind="stable")
-    graph = (indptr, waits.target[order], waits.after[order])
-    moved: I64 = _propagate(time, lag, waiting, graph, by_time)
+    after = np.where(waits.before == _NEVER, -lag[waits.target], waits.after)
+    graph = (indptr, waits.target[order], after[order])
+    moved: I64 = _propagate((time, ~waited), lag, waiting, graph, by_time)
     return moved
 
 
+@njit(cache=True, inline="always")
+def _settled(reached: int, lag: int, measured: int, stays: bool) -> int:
+    """A point's new time: its lag after the latest of its waits; the measured time where it has none to wait for."""
+    if reached == np.iinfo(np.int64).min:
+        return measured
+    return max(reached + lag, measured) if stays else reached + lag
+
+
 @njit(cache=True)
-def _propagate(time: I64, lag: I64, waiting: I64, graph: tuple[I64, I64, I64], by_time: I64) -> I64:
+def _propagate(
+    measured: tuple[I64, NDArray[np.bool_]], lag: I64, waiting: I64, graph: tuple[I64, I64, I64], by_time: I64
+) -> I64:
+    """New time of each point; ``measured`` holds the old ones and whether a point may not come before its own."""
+    time, stays = measured
     indptr, targets, after = graph
-    n = len(time)
+    n = len(lag)
     lowest = np.iinfo(np.int64).min
     new = np.full(n, lowest, np.int64)
     done = np.zeros(n, np.bool_)
@@ -91,7 +116,7 @@ def _propagate(time: I64, lag: I64, waiting: I64, graph: tuple[I64, I64, I64], b
             continue
         done[point] = True
         finished += 1
-        new[point] = time[point] if new[point] == lowest else new[point] + lag[point]
+        new[point] = _settled(new[point], lag[point], time[point], stays[point])
         for k in range(indptr[point], indptr[point + 1]):
             target = targets[k]
             if done[target]:

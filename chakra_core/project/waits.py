@@ -12,16 +12,17 @@ from chakra_core.project.shift import Waits
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind
 from chakra_core.trace import Run, Trace
 
-__all__ = ["is_span", "match_collectives", "rendezvous_waits", "trace_waits"]
+__all__ = ["is_span", "launch_bound_points", "match_collectives", "no_overlap_waits", "rendezvous_waits", "trace_waits"]
 
 I64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
-def trace_waits(trace: Trace, new_dur: I64, in_rendezvous: Bool) -> Waits:
+def trace_waits(trace: Trace, new_dur: I64, in_rendezvous: Bool, launch: float = 1.0) -> Waits:
     """Waits within one rank; ``new_dur`` are the projected durations of device nodes (int64 ns).
 
-    Ends of nodes in ``in_rendezvous`` are left to :func:`rendezvous_waits`.
+    Ends of nodes in ``in_rendezvous`` are left to :func:`rendezvous_waits`; ``launch`` is a factor on the time of
+    calls that launch.
     """
     columns = trace.columns
     timed = columns.start_ns != NO_TIME
@@ -37,7 +38,7 @@ def trace_waits(trace: Trace, new_dur: I64, in_rendezvous: Bool) -> Waits:
         [
             own,
             _stream_order(trace, device),
-            _thread_order(trace, host, waiting),
+            _thread_order(trace, host, waiting, launch),
             kernels,
             _edges(trace, device, waiting),
         ]
@@ -77,7 +78,7 @@ def _stream_order(trace: Trace, device: Bool) -> Waits:
     return Waits.at_once(2 * first + ended, 2 * second)
 
 
-def _thread_order(trace: Trace, host: Bool, waiting: Bool) -> Waits:
+def _thread_order(trace: Trace, host: Bool, waiting: Bool, launch: float) -> Waits:
     """Points of a thread follow each other at their measured distance; ends of waiting calls follow at once."""
     columns = trace.columns
     rows = np.flatnonzero(host)
@@ -90,7 +91,12 @@ def _thread_order(trace: Trace, host: Bool, waiting: Bool) -> Waits:
     source, target = points[:-1][same], points[1:][same]
     gap = (time[1:] - time[:-1])[same]
     gap[(target % 2 == 1) & waiting[target // 2]] = 0
-    return Waits(source, target, gap, gap)
+    if launch == 1.0:
+        return Waits(source, target, gap, gap)
+    launching = np.zeros(len(trace), bool)
+    launching[trace.edges.sources[trace.edges.kinds == EdgeKind.LAUNCH]] = True
+    inside = (source // 2 == target // 2) & launching[target // 2] & ~waiting[target // 2]
+    return Waits(source, target, gap, np.where(inside, np.rint(gap * launch), gap).astype(np.int64))
 
 
 def _synchronising(trace: Trace, device: Bool) -> tuple[Bool, Waits]:
@@ -136,6 +142,38 @@ def _edges(trace: Trace, device: Bool, waiting: Bool) -> Waits:
     from_start = (kind == EdgeKind.LAUNCH) & ~from_end & (start[source] <= start[target])
     ok = from_end | from_start
     return Waits.at_once(2 * source[ok] + from_end[ok], 2 * target[ok])
+
+
+def no_overlap_waits(trace: Trace) -> Waits:
+    """Waits that keep communication and other device work apart, in the order in which they were measured."""
+    columns = trace.columns
+    rows = np.flatnonzero((columns.domain == Domain.DEVICE) & (columns.start_ns != NO_TIME) & ~is_span(trace))
+    rows = rows[np.lexsort((rows, columns.start_ns[rows]))]
+    communicates = (columns.comm_op[rows] != CommOp.NONE) | (columns.category[rows] == Category.COMMUNICATION)
+    place = np.arange(len(rows))
+    parts = []
+    for kind in (communicates, ~communicates):
+        last = np.maximum.accumulate(np.where(~kind, place, -1))
+        chosen = kind & (last >= 0)
+        parts.append(Waits.only_projected(2 * rows[last[chosen]] + 1, 2 * rows[chosen]))
+    return Waits.join(parts)
+
+
+def launch_bound_points(trace: Trace, time: I64, waits: Waits) -> I64:
+    """Starts of device nodes that waited for their launching call longer than for anything else (point numbers)."""
+    columns = trace.columns
+    launches = np.zeros(2 * len(trace), bool)
+    sources = trace.edges.sources[trace.edges.kinds == EdgeKind.LAUNCH]
+    launches[2 * sources], launches[2 * sources + 1] = True, True
+    lowest = np.iinfo(np.int64).min
+    by_launch, by_other = np.full(len(time), lowest, np.int64), np.full(len(time), lowest, np.int64)
+    reached = time[waits.source] + np.maximum(waits.before, 0)
+    launched = launches[waits.source]
+    np.maximum.at(by_launch, waits.target[launched], reached[launched])
+    np.maximum.at(by_other, waits.target[~launched], reached[~launched])
+    points = np.flatnonzero((by_launch > lowest) & (by_launch >= by_other))
+    points = points[points % 2 == 0]
+    return points[columns.domain[points // 2] == Domain.DEVICE]
 
 
 def match_collectives(run: Run) -> list[list[tuple[int, int]]]:

@@ -47,6 +47,8 @@ def _record(device: Device) -> dict[str, Any]:
         "link_bandwidth_bytes_per_s": device.link_bandwidth,
         "link_latency_ns": device.link_latency_ns,
         "domain_size": device.domain_size,
+        "scale_out_bandwidth_bytes_per_s": device.scale_out_bandwidth,
+        "scale_out_latency_ns": device.scale_out_latency_ns,
         "sources": dict(device.sources),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dashboard.page import Page
 from dashboard.pages.bottlenecks import PAGE as BOTTLENECKS
+from dashboard.pages.codesign import PAGE as CODESIGN
 from dashboard.pages.compare import PAGE as COMPARE
 from dashboard.pages.graph import PAGE as GRAPH
 from dashboard.pages.open import PAGE as OPEN
@@ -19,4 +20,5 @@ PAGES: tuple[Page, ...] = (
     GRAPH,
     BOTTLENECKS,
     COMPARE,
+    CODESIGN,
 )

@@ -21,6 +21,7 @@ from dashboard.words import count, plain
 
 __all__ = [
     "cards",
+    "change_card",
     "charts",
     "graph",
     "letter",
@@ -89,25 +90,26 @@ def cards(result: Comparison, other: int) -> Component:
     """Totals of a run beside the baseline's, with difference and ratio."""
     base, run = result.runs[result.baseline], result.runs[other]
     if base.devices or run.devices:
-        entries = [_card("total", base.total_ns, run.total_ns)]
-        entries += [_card(PART_LABELS[part], base.part(part), run.part(part)) for part in PARTS]
+        entries = [change_card("total", base.total_ns, run.total_ns)]
+        entries += [change_card(PART_LABELS[part], base.part(part), run.part(part)) for part in PARTS]
     else:
         entries = [
-            _card("span of the run", base.span_ns, run.span_ns),
-            _card("operators (self time on the host)", base.work_ns, run.work_ns),
+            change_card("span of the run", base.span_ns, run.span_ns),
+            change_card("operators (self time on the host)", base.work_ns, run.work_ns),
         ]
     entries.append(_share_card(base, run))
     return html.Div(entries, className="ck-compare-cards")
 
 
-def _card(title: str, base_ns: int, run_ns: int) -> Component:
+def change_card(title: str, base_ns: int, run_ns: int, word: str = "baseline") -> Component:
+    """A time beside that of the run it is compared with."""
     change = run_ns - base_ns
     tone = "ck-worse" if change > 0 else "ck-better" if change < 0 else ""
     ratio = f"{run_ns / base_ns:.3f}{_TIMES}" if base_ns else "n/a"
     return _tile(
         title,
         show_ns(run_ns),
-        html.Span(f"baseline {show_ns(base_ns)}", className="ck-hint"),
+        html.Span(f"{word} {show_ns(base_ns)}", className="ck-hint"),
         html.Span(f"{show_ns(change, signed=True)} · {ratio}", className=tone),
     )
 
