@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -35,7 +36,11 @@ class Bench:
 
     def __init__(self, folder: Path, cache: Path, scale: float) -> None:
         self.folder, self.cache, self.scale = folder, cache, scale
-        self.found: dict[str, Any] = {"scale": scale, "began": time.strftime("%Y-%m-%d %H:%M")}
+        self.found: dict[str, Any] = {
+            "scale": scale,
+            "began": time.strftime("%Y-%m-%d %H:%M"),
+            "load": [os.getloadavg()[0]],
+        }
 
     def size(self, n: int) -> int:
         """A number of events at this run's scale."""
@@ -131,10 +136,12 @@ def main() -> int:
     bench = Bench(folder, cache, 0.1 if args.quick else 1.0)
     try:
         for kind, name in (("et", "small.et"), ("kineto", "small.json")):
-            bench.make(kind, 300, name)
+            path = bench.make(kind, 300, name)
+            bench.way(f"{kind}_trace", path)  # compiles what is not compiled yet
         bench.rest()
         bench.readers()
         bench.growth()
+        bench.found["load"].append(os.getloadavg()[0])
     finally:
         shutil.rmtree(folder)
     (cache / "last.json").write_text(json.dumps(bench.found, indent=1))

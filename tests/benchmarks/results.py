@@ -50,11 +50,12 @@ def _head(found: _Found) -> str:
     memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "msgspec", "protobuf"))
     scale = "" if found["scale"] == 1 else f" Sizes are {found['scale']:g} of those named."
+    load = " to ".join(f"{value:.1f}" for value in found["load"])
     text = (
         f"Written by `make bench` (`python -m tests.benchmarks`), {found['began']}, on {os.cpu_count()} shared "
         f"{platform.machine()} cores, {int(memory.split()[1]) / 1e6:.0f} GB of memory, {platform.system()}, "
-        f"Python {platform.python_version()}, {packages}.{scale} Other work ran on the machine, so compare within a "
-        "table: everything in one was measured within minutes, each reading in a process of its own, kernels compiled "
+        f"Python {platform.python_version()}, {packages}.{scale} Other work ran on the machine (load average {load}), "
+        "so compare within a table: everything in one was measured within minutes, each reading in a process of its own, kernels compiled "
         "beforehand, the median of three where it takes less than five seconds. *Ratio* is to ours; *peak* is "
         "resident memory, *above start* without what the process held before it began."
     )
