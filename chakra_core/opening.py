@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chakra_core.errors import ChakraError, CorruptTrace, UnknownFormat
 from chakra_core.health import check_run, check_trace
 from chakra_core.readers import guess_reader, list_readers
+from chakra_core.readers.astrasim_log import is_rotated_log
 from chakra_core.readers.base import Progress, Source, no_progress
 from chakra_core.schedule import replay
 from chakra_core.schema import NO_TIME, Severity, TimeKind
@@ -70,13 +71,23 @@ def discover(path: str | Path) -> list[RunFiles]:
     for count, found in enumerate(sorted(root.rglob("*"))):
         if count > _MAX_FILES:
             raise UnknownFormat(f"{root}: holds more than {_MAX_FILES:,} files; name the folder of one run")
-        if found.is_file() and not found.name.startswith(".") and not found.name.endswith(_NOT_TRACES):
+        if _may_be_trace(found):
             kind = _kind(found)
             if kind:
                 groups[found.parent, f"{kind}:{_stem(found)}"].append(found)
     if not groups:
         raise UnknownFormat(f"{root}: no file in it is a trace in a known format")
     return [_run_files(root, parent, files) for (parent, _), files in groups.items()]
+
+
+def _may_be_trace(path: Path) -> bool:
+    """Whether a file of a folder is looked at; an older part of a rotated log is read with the log itself."""
+    return (
+        path.is_file()
+        and not path.name.startswith(".")
+        and not path.name.endswith(_NOT_TRACES)
+        and not is_rotated_log(path)
+    )
 
 
 def _kind(path: Path) -> str:

@@ -24,6 +24,8 @@ READERS: tuple[str, ...] = (
     "chakra_core.readers.run_metadata",
     "chakra_core.readers.flexflow",
     "chakra_core.readers.astrasim_text",
+    "chakra_core.readers.astrasim_log",
+    "chakra_core.readers.legion_prof",
 )
 """Modules of the built-in readers; each has a ``READER``. Other packages add theirs as entry points."""
 

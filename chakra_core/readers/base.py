@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 from chakra_core.errors import CorruptTrace, LimitExceeded, UnknownFormat
 from chakra_core.trace import Trace
@@ -22,6 +22,8 @@ HEAD_BYTES = 64 * 1024
 
 MAX_EXPANDED_BYTES = 64 * 1024**3
 """Most bytes a compressed file may expand to."""
+
+_BLOCK = 1024 * 1024
 
 MAX_RATIO = 2000
 """Largest expansion factor believed; beyond it (and beyond 1 GiB) a file is taken for a decompression bomb."""
@@ -46,7 +48,7 @@ class _Capped(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(cast("bytearray", buffer))
-        data = self._inner.read(len(view))
+        data = cast("io.BufferedReader", self._inner).read1(len(view))  # what precedes damage is not lost with it
         view[: len(data)] = data
         self._given += len(data)
         if self._given > self._limit:
@@ -58,6 +60,53 @@ class _Capped(io.RawIOBase):
 
     def close(self) -> None:
         self._inner.close()
+        super().close()
+
+
+class _Gzip(io.RawIOBase):
+    """Members of a gzip file; unlike the standard readers it gives everything before damage before it raises."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = path.open("rb")
+        self._inflate = self._member()
+        self._pending = b""
+
+    @staticmethod
+    def _member() -> Any:
+        from isal import igzip_lib
+
+        return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        from isal import igzip_lib
+
+        broken = cast("type[Exception]", igzip_lib.IsalError)
+        view = memoryview(cast("bytearray", buffer))
+        while True:
+            if self._inflate.eof:
+                rest = bytes(self._inflate.unused_data).lstrip(b"\0") or self._file.read(_BLOCK).lstrip(b"\0")
+                if not rest:
+                    return 0
+                self._inflate, self._pending = self._member(), rest
+            elif not self._pending and self._inflate.needs_input:
+                self._pending = self._file.read(_BLOCK)
+                if not self._pending:
+                    raise EOFError("it ends before its end marker")
+            try:
+                data = self._inflate.decompress(self._pending, len(view))
+            except broken as error:
+                raise OSError(str(error)) from error
+            self._pending = b""
+            if data:
+                view[: len(data)] = data
+                return len(data)
+
+    def close(self) -> None:
+        self._file.close()
         super().close()
 
 
@@ -104,7 +153,7 @@ class Source:
         """Bytes on disk."""
         return self.path.stat().st_size
 
-    def open(self) -> IO[bytes]:
+    def open(self) -> io.BufferedReader:
         """Decompressed content as a buffered stream that stops at the expansion cap."""
         if not self.compression:
             return self.path.open("rb")
@@ -114,11 +163,17 @@ class Source:
     @cached_property
     def head(self) -> bytes:
         """The first ``HEAD_BYTES`` of decompressed content (fewer where the file is shorter or damaged)."""
+        parts: list[bytes] = []
         try:
             with self.open() as stream:
-                return stream.read(HEAD_BYTES)
+                while (size := sum(map(len, parts))) < HEAD_BYTES and (part := stream.read1(HEAD_BYTES - size)):
+                    parts.append(part)
         except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
-            raise CorruptTrace(f"{self.path}: its {self.compression or 'content'} cannot be read: {error}") from error
+            if not parts:
+                raise CorruptTrace(
+                    f"{self.path}: its {self.compression or 'content'} cannot be read: {error}"
+                ) from error
+        return b"".join(parts)
 
     def read(self) -> bytes:
         """Everything, decompressed.
@@ -131,7 +186,7 @@ class Source:
                 return stream.read()
             parts: list[bytes] = []
             try:
-                while part := stream.read(8 * 1024 * 1024):
+                while part := stream.read1(_BLOCK):
                     parts.append(part)
             except (EOFError, OSError, lzma.LZMAError) as error:
                 if not parts:
@@ -141,9 +196,7 @@ class Source:
 
 def _decompressor(path: Path, kind: str) -> IO[bytes]:
     if kind == "gzip":
-        from isal import igzip
-
-        return cast("IO[bytes]", igzip.open(path, "rb"))
+        return io.BufferedReader(_Gzip(path), _BLOCK)
     if kind == "zstd":
         import zstandard
 
