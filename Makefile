@@ -40,6 +40,9 @@ $(VENV)/.browser: tests/find_browser.sh
 	sh tests/find_browser.sh
 	mkdir -p $(VENV) && touch $@
 
+bench: $(VENV)/.test $(VENV)/.browser  ## measure everything beside floors and peers; writes tests/benchmarks/RESULTS.md
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
 proto: $(VENV)/.test  ## rebuild the generated protobuf modules
 	$(BIN)/python -m grpc_tools.protoc -I chakra_core/readers/proto --python_out=chakra_core/readers/proto chakra_core/readers/proto/*.proto
 

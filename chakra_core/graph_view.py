@@ -88,7 +88,10 @@ def group_view(
     """The groups, with those in ``expanded`` opened. O(n + E) over the trace, bounded in its result."""
     stands = grouping.representatives(expanded)
     of_row = stands[: len(trace)]
-    keys, place = np.unique(of_row, return_inverse=True)
+    is_shown = np.zeros(len(stands), np.bool_)
+    is_shown[of_row] = True
+    keys = np.flatnonzero(is_shown)
+    place = (np.cumsum(is_shown) - 1)[of_row]
     keys, place, cut = _largest(trace, keys, place)
     nodes = _boxes(trace, grouping, keys, place, slack_ns)
     sources, targets = trace.edges.sources, trace.edges.targets()
@@ -139,9 +142,11 @@ def _boxes(trace: Trace, grouping: Grouping, keys: I64, place: I64, slack_ns: I6
     device = np.bincount(at, weights=dur * (c.domain[inside] == Domain.DEVICE), minlength=n)
     weight = np.bincount(at * len(Category) + c.category[inside], weights=dur + 1, minlength=n * len(Category))
     category = weight.reshape(n, len(Category)).argmax(axis=1)
-    order = np.lexsort((c.dur_ns[inside], at))
+    most = np.full(n, -1, np.int64)
+    np.maximum.at(most, at, c.dur_ns[inside])
+    of_most = np.flatnonzero(c.dur_ns[inside] == most[at])
     longest = np.full(n, -1, np.int64)
-    longest[at[order]] = np.flatnonzero(inside)[order]
+    longest[at[of_most]] = np.flatnonzero(inside)[of_most]
     slack = np.full(n, -1, np.int64)
     if slack_ns is not None:
         least = np.full(n, np.iinfo(np.int64).max)
@@ -163,11 +168,11 @@ def _arrows(
 ) -> tuple[tuple[ViewEdge, ...], str]:
     if not len(a):
         return (), ""
-    pair = a * len(keys) + b
-    both, inverse = np.unique(pair, return_inverse=True)
-    counts = np.bincount(inverse)
-    by_kind = np.bincount(inverse * len(EdgeKind) + kinds, minlength=len(both) * len(EdgeKind))
-    kind = by_kind.reshape(len(both), len(EdgeKind)).argmax(axis=1)
+    by_kind = np.bincount((a * len(keys) + b) * len(EdgeKind) + kinds, minlength=len(keys) ** 2 * len(EdgeKind))
+    by_kind = by_kind.reshape(-1, len(EdgeKind))
+    both = np.flatnonzero(by_kind.any(axis=1))  # at most _MAX_NODES squared pairs, so counting beats sorting
+    counts = by_kind[both].sum(axis=1)
+    kind = by_kind[both].argmax(axis=1)
     chosen = np.sort(np.argsort(-counts, kind="stable")[: max(most, 0)])
     said = (
         f"{len(both) - len(chosen):,} of {len(both):,} arrows with the fewest dependencies are left out"

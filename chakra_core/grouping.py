@@ -91,14 +91,22 @@ class Grouping:
             weight: int64 per row, what makes a group interesting (its duration).
             target: most boxes to show, more only where there would be fewer than five; then folded groups open too.
         """
-        children: dict[int, list[int]] = {}
-        for node in np.flatnonzero(self.depth <= _FIRST_LEVELS).tolist():
-            children.setdefault(int(self.up[node]), []).append(node)
+        size = np.bincount(self.up + 1, minlength=len(self.up) + 1)
+        by_parent = np.argsort(self.up, kind="stable")
+        first = np.concatenate([[0], np.cumsum(size)])
+
+        def children(node: int) -> list[int]:
+            if node >= 0 and self.depth[node] >= _FIRST_LEVELS:
+                return []
+            found: list[int] = by_parent[first[node + 1] : first[node + 2]].tolist()
+            return found
+
         total = np.zeros(len(self.up), np.int64)
         total[: self.rows] = weight
         for here in levels(self.depth)[:0:-1]:
             np.add.at(total, self.up[here], total[here])
-        shown = [node for node in children.get(-1, []) if node < self.rows or children.get(node)]
+        count = size[1:]
+        shown = [node for node in children(-1) if node < self.rows or count[node]]
         opened: list[int] = []
         folded = {self.rows + at for at, label in enumerate(self.labels) if FOLD_SIGN in label}
         while True:
@@ -107,14 +115,16 @@ class Grouping:
             fits = [
                 node
                 for node in shown
-                if (few or node not in folded) and children.get(node) and len(shown) + len(children[node]) - 1 <= room
+                if (few or node not in folded)
+                and self.depth[node] < _FIRST_LEVELS
+                and 0 < count[node] <= room + 1 - len(shown)
             ]
             if not fits:
                 return opened
             best = max(fits, key=lambda node: (node not in folded, int(total[node]), -node))
             opened.append(best)
             shown.remove(best)
-            shown += children[best]
+            shown += children(best)
 
 
 def build_grouping(trace: Trace) -> Grouping:

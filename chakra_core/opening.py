@@ -21,7 +21,7 @@ from chakra_core.schedule import replay
 from chakra_core.schema import NO_TIME, Severity, TimeKind
 from chakra_core.trace import HealthFinding, Run, Trace
 
-__all__ = ["RunFiles", "discover", "open_run", "open_trace"]
+__all__ = ["RunFiles", "assemble", "discover", "expand", "open_run", "open_trace"]
 
 I64 = NDArray[np.int64]
 _RANK = re.compile(r"(?:^|[._-])(?:rank[_-]?)?(\d+)(?=[._]|$)", re.IGNORECASE)
@@ -127,7 +127,7 @@ def open_run(paths: Sequence[str | Path], *, label: str = "", progress: Progress
     Raises:
         ChakraError: nothing could be opened.
     """
-    files, named, aside = _expand(paths)
+    files, named, aside = expand(paths)
     traces: list[Trace] = []
     errors: list[ChakraError] = []
     for at, path in enumerate(files):
@@ -142,7 +142,7 @@ def open_run(paths: Sequence[str | Path], *, label: str = "", progress: Progress
     return assemble(traces, label or named, [*aside, *([_unreadable(errors)] if errors else [])])
 
 
-def _expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFinding]]:
+def expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFinding]]:
     """The files to open as ranks, a label, and what of a folder was left aside.
 
     A folder that holds several runs of one format is taken for ranks with unusual names. Of several formats (a

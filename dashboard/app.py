@@ -10,6 +10,7 @@ from dash import Dash, set_props
 from flask import jsonify
 
 from chakra_core.errors import ChakraError
+from chakra_core.store import Store
 from dashboard.library import UPLOADS, Library
 from dashboard.pages import PAGES
 from dashboard.security import guard
@@ -59,7 +60,8 @@ def create_app(settings: Settings) -> Dash:
     roots = dict(settings.roots)
     if settings.upload_dir is not None:
         roots[UPLOADS] = settings.upload_dir
-    library = Library(roots, memory_limit=settings.memory_limit_bytes)
+    store = Store(settings.store, limit_bytes=settings.store_limit_bytes) if settings.store else None
+    library = Library(roots, memory_limit=settings.memory_limit_bytes, store=store)
     app = Dash(
         __name__,
         assets_folder=str(assets_root()),

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from chakra_core.errors import ChakraError
 from chakra_core.schema import COLUMNS
+from chakra_core.store import Store
 from chakra_core.trace import Run
 from dashboard.projections import Projection, is_projection
 
@@ -44,6 +45,7 @@ class LoadedRun:
     ref: str
     run: Run
     used: float = 0.0
+    store: Store | None = None
     _results: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     _locks: dict[Hashable, threading.Lock] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -105,9 +107,12 @@ class Entry:
 class Library:
     """Opens runs by reference, in the background, keeps them, and forgets the least recently used."""
 
-    def __init__(self, roots: Mapping[str, Path], *, memory_limit: int = 8_000_000_000) -> None:
+    def __init__(
+        self, roots: Mapping[str, Path], *, memory_limit: int = 8_000_000_000, store: Store | None = None
+    ) -> None:
         self.roots = {name: path.resolve() for name, path in roots.items()}
         self._limit = memory_limit
+        self._store = store
         self._loaded: dict[str, LoadedRun] = {}
         self._jobs: dict[str, _Job] = {}
         self._lock = threading.RLock()
@@ -210,7 +215,7 @@ class Library:
             job.error = ChakraError(self._public(f"{ref}: cannot be opened: {type(error).__name__}: {error}"))
             return
         with self._lock:
-            self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic())
+            self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic(), store=self._store)
             self._jobs.pop(ref, None)
             self._evict(keep=ref)
 
@@ -226,7 +231,7 @@ class Library:
             progress(0.0, "reading")
             path = self.path_of(ref)
             self._check_links(ref, path)
-            return open_run([path], progress=progress)
+            return (self._store.open_run if self._store else open_run)([path], progress=progress)
 
     def _check_links(self, ref: str, folder: Path) -> None:
         """Refuse a folder with links to files outside of all roots: opening it as a run would read them.

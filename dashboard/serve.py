@@ -33,6 +33,8 @@ def settings_for(
     upload_dir: Path | None = None,
     max_upload_bytes: int = 16_000_000_000,
     memory_limit_bytes: int = 8_000_000_000,
+    store: Path | None = None,
+    store_limit_bytes: int = 20_000_000_000,
 ) -> Settings:
     """Settings that let the given paths, and the bundled samples, be opened.
 
@@ -61,6 +63,8 @@ def settings_for(
         token=token,
         max_upload_bytes=max_upload_bytes,
         memory_limit_bytes=memory_limit_bytes,
+        store=store,
+        store_limit_bytes=store_limit_bytes,
     )
 
 

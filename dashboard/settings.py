@@ -23,6 +23,8 @@ class Settings:
         hosts: host names that requests may be addressed to; empty allows loopback names only, ``*`` every name.
         max_upload_bytes: largest upload.
         memory_limit_bytes: loaded runs beyond it are dropped, least recently used first.
+        store: folder where opened runs are kept for the next time; None: nowhere.
+        store_limit_bytes: most of them, least recently opened dropped first.
     """
 
     roots: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
@@ -33,3 +35,5 @@ class Settings:
     hosts: frozenset[str] = frozenset()
     max_upload_bytes: int = 16_000_000_000
     memory_limit_bytes: int = 8_000_000_000
+    store: Path | None = None
+    store_limit_bytes: int = 20_000_000_000

@@ -67,11 +67,15 @@ def rows_of(loaded: LoadedRun) -> Rows:
     """The rows of a run, laid out on first use."""
 
     def compute(run: Run) -> Rows:
-        layouts = tuple(build(trace) for trace in run.traces)
+        layouts = loaded.store.layouts(run, _laid_out) if loaded.store else _laid_out(run)
         first = np.concatenate(([0], np.cumsum([layout.rows for layout in layouts])))
         return Rows(run, layouts, tuple(int(row) for row in first))
 
     return loaded.result("lod", compute)
+
+
+def _laid_out(run: Run) -> tuple[Layout, ...]:
+    return tuple(build(trace) for trace in run.traces)
 
 
 def describe(loaded: LoadedRun) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,18 @@ def corpus_root() -> Path | None:
         [Path(given)] if given else [ROOT.parent / "shared" / "corpus", ROOT.parent.parent / "shared" / "corpus"]
     )
     return next((path for path in candidates if path.is_dir()), None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests keep nothing in the user's own store."""
+    before = os.environ.get("CHAKRA_STORE")
+    os.environ["CHAKRA_STORE"] = str(tmp_path_factory.mktemp("store"))
+    yield
+    if before is None:
+        del os.environ["CHAKRA_STORE"]
+    else:
+        os.environ["CHAKRA_STORE"] = before
 
 
 @pytest.fixture(scope="session")

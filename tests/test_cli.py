@@ -148,3 +148,76 @@ def test_project_and_hardware(capsys: pytest.CaptureFixture[str]):
     status, document = run_json(capsys, "hardware")
     assert status == 0
     assert all(device["sources"] for device in document["devices"])
+
+
+SIMULATED = "transformer_dp2_tp4_simulated_h100"
+
+
+def test_project_writes_a_sweep_as_csv_and_one_page(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    table, page = tmp_path / "x.csv", tmp_path / "x.html"
+    status, document = run_json(
+        capsys, "project", str(samples_root() / SIMULATED), "--hardware", "H100 SXM", "--sweep", "link=1,2",
+        "--sweep", "data-parallel=1", "--tornado", "--csv", str(table), "--html", str(page),
+    )  # fmt: skip
+    assert status == 0
+    first, second = document["sweep"]
+    assert first["knobs"] == {"link": 1.0, "data_parallel": 1.0}
+    assert (
+        first["device_ns"]
+        == first["compute_ns"] + first["exposed_comm_ns"] + first["exposed_memory_ns"] + first["idle_ns"]
+    )
+    assert second["device_ns"] < first["device_ns"]
+    assert document["projected_total_ns"] == document["source_total_ns"]
+    assert document["tornado"][0]["width_ns"] >= document["tornado"][-1]["width_ns"]
+    lines = table.read_text().splitlines()
+    assert lines[0].startswith("link,data_parallel,device_ns")
+    assert lines[1].split(",")[2] == str(first["device_ns"])
+    text = page.read_text()
+    assert "Plotly.newPlot" in text
+    assert "src=" not in text.partition("Plotly.newPlot")[0][:300]
+    assert "roofline of H100 SXM" in text
+
+
+def test_project_under_the_astrasim_model(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    network, system = tmp_path / "n.yml", tmp_path / "s.json"
+    network.write_text("topology: [Ring]\nnpus_count: [8]\nbandwidth: [50.0]\nlatency: [500.0]\n")
+    system.write_text('{"endpoint-delay": 10, "preferred-dataset-splits": 4, "local-mem-bw": 1600}')
+    path = str(samples_root() / SIMULATED)
+    status, document = run_json(capsys, "project", path, "--network", str(network), "--system", str(system))
+    assert status == 0
+    assert document["time_kind"] == "simulated"
+    assert len(document["finish_ns"]) == 8
+    assert max(document["finish_ns"].values()) == document["span_ns"]
+    assert main(["project", path, "--network", str(network)]) == 1
+    assert "both --network and --system" in capsys.readouterr().err
+    assert main(["project", path]) == 1
+    assert "--hardware NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--sweep", "link=fast"], "expected KNOB=V"),
+        (["--sweep", "colour=1"], "one or two of compute"),
+        (["--link", "-1"], "above 0"),
+        (["--sweep", "link=" + ",".join(["1"] * 401)], "at most 400"),
+        (["--domain", "-2"], "scale-up domain"),
+    ],
+)
+def test_project_refuses_nonsense_in_one_line(capsys: pytest.CaptureFixture[str], given: list[str], said: str):
+    assert main(["project", str(samples_root() / SIMULATED), "--hardware", "H200 SXM", *given]) == 1
+    line = capsys.readouterr().err
+    assert said in line
+    assert line.count("\n") == 1
+
+
+def test_compare_writes_csv_and_one_page(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    table, page = tmp_path / "c.csv", tmp_path / "c.html"
+    pair = [str(samples_root() / SIMULATED), str(samples_root() / "transformer_dp2_tp4_simulated_mi300x")]
+    status, document = run_json(capsys, "compare", *pair, "--csv", str(table), "--html", str(page))
+    assert status == 0
+    lines = table.read_text().splitlines()
+    assert len(lines) == 1 + len(document["operators"])
+    assert lines[1].startswith(document["operators"][0]["name"])
+    assert str(document["operators"][0]["baseline_ns"]) in lines[1]
+    assert page.read_text().count("Plotly.newPlot") == 2

@@ -9,8 +9,10 @@ import pytest
 
 import chakra_core.opening
 from chakra_core.errors import ChakraError
+from chakra_core.store import Store
 from chakra_core.trace import Run
 from dashboard.library import UPLOADS, Library
+from dashboard.timeline_data import describe, rows_of
 from tests.builder import make_trace, node
 from tests.runs import write_runs
 
@@ -144,3 +146,40 @@ def test_uploads_cannot_be_listed(root: Path):
     for ref in (UPLOADS, f"{UPLOADS}/", f"{UPLOADS}/.", f"{UPLOADS}/ranks/.."):
         with pytest.raises(ChakraError):
             library.browse(ref)
+
+
+def test_an_evicted_run_comes_back_from_the_store(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = Store(tmp_path / "store", smallest=0)
+    library = Library({"built": root}, memory_limit=1, store=store)
+    first = library.get("built/host.et")
+    expected = [rows_of(first).event(0, row) for row in range(len(first.run.traces[0]))]
+    library.get("built/ranks")
+    assert library.status("built/host.et").state == "absent"
+    reads: list[object] = []
+    monkeypatch.setattr(chakra_core.opening, "open_run", lambda *args, **_: reads.append(args))
+    again = library.get("built/host.et")
+    assert reads == []
+    assert again is not first
+    assert [rows_of(again).event(0, row) for row in range(len(again.run.traces[0]))] == expected
+
+
+def test_two_loads_do_not_hold_up_a_third_user(library: Library, monkeypatch: pytest.MonkeyPatch):
+    ready = library.get("built/host.et")
+    go, begun = threading.Event(), threading.Semaphore(0)
+
+    def slow(paths, *, progress):
+        progress(0.5, "half")
+        begun.release()
+        go.wait(20)
+        return Run((make_trace([node("a", 0, 1)]),), str(paths[0]))
+
+    monkeypatch.setattr(chakra_core.opening, "open_run", slow)
+    others = ("built/ranks", "built/hostile.et")
+    for ref in others:
+        assert library.request(ref).state == "loading"
+    assert begun.acquire(timeout=10)
+    assert begun.acquire(timeout=10)
+    assert library.get("built/host.et") is ready  # at once, while both slots are taken
+    assert describe(ready)["rows"] > 0
+    go.set()
+    assert all(library.get(ref).run.label.endswith(ref.rpartition("/")[2]) for ref in others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from functools import cache
 from importlib.metadata import entry_points
 from typing import cast
 
@@ -35,14 +36,16 @@ def list_readers() -> tuple[Reader, ...]:
     return (*built_in, *_plugins())
 
 
-def _plugins() -> list[Reader]:
+@cache
+def _plugins() -> tuple[Reader, ...]:
+    """Readers of installed packages; looked up once, as going through all that is installed takes longer than reading."""
     found: list[Reader] = []
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             found.append(cast("Reader", point.load()))
         except Exception as error:  # noqa: BLE001 - a plug-in may fail in any way; it must not stop the others
             warnings.warn(f"reader plug-in {point.name!r} cannot be loaded: {error}", RuntimeWarning, stacklevel=3)
-    return found
+    return tuple(found)
 
 
 def guess_reader(source: Source) -> Reader:

@@ -16,7 +16,7 @@ from chakra_core.trace import ProcessGroup
 if TYPE_CHECKING:
     from chakra_core.readers._et_table import NodeTable
 
-__all__ = ["process_groups", "rank_of", "whole"]
+__all__ = ["process_groups", "rank_of", "side_files", "whole"]
 
 _RANK_IN_NAME = re.compile(r"(?:^|[._-])(?:rank[_-]?)?(\d{1,9})\.(?:et|eg|json)(?:\.\w+)?$", re.IGNORECASE)
 _MAX_SIDE_FILE = 16 * 1024 * 1024
@@ -83,11 +83,17 @@ def _parse(text: str) -> dict[str, ProcessGroup]:
     return found
 
 
+def side_files(folder: Path) -> list[Path]:
+    """Small JSON files of a folder, of which one may list the process groups of the traces beside it."""
+    found = sorted(folder.glob("*.json"))[:64]
+    return [path for path in found if path.is_file() and path.stat().st_size <= _MAX_SIDE_FILE]
+
+
 def _from_side_file(path: Path) -> dict[str, ProcessGroup]:
     """Groups from ASTRA-sim's file ``{"1": [0, 1], …}``, the only such JSON in the trace's folder."""
     found = []
-    for side in sorted(path.parent.glob("*.json"))[:64]:
-        if side != path and side.is_file() and side.stat().st_size <= _MAX_SIDE_FILE:
+    for side in side_files(path.parent):
+        if side != path:
             try:
                 content = json.loads(side.read_bytes())
             except (ValueError, OSError, RecursionError):

@@ -21,6 +21,8 @@ from chakra_core.schema import NodeKind
 __all__ = ["LAYOUTS", "Layout", "Record", "choose_layout", "inputs_text", "metadata_facts", "text_of"]
 
 _SAMPLE = 96
+_FEW = 24
+"""Messages that decide where one layout leads by more than a point for each of them."""
 _WORDS = (
     (re.compile(r"METADATA"), (NodeKind.METADATA,)),
     (re.compile(r"MEM_?LOAD"), (NodeKind.MEM_LOAD,)),
@@ -246,7 +248,15 @@ _ATTRIBUTE_WIRE["0.0.2"] = _ATTRIBUTE_WIRE["0.0.3"]
 def choose_layout(messages: Sequence[bytes]) -> Layout:
     """The layout under which a sample of node messages makes most sense."""
     sample = [raw for raw in messages if raw][:_SAMPLE]
-    return max(LAYOUTS, key=lambda layout: (sum(_score(raw, layout) for raw in sample), -LAYOUTS.index(layout)))
+    few = _ranked(sample[:_FEW])
+    clear = len(sample) <= _FEW or few[0][0] - few[1][0] > _FEW
+    return (few if clear else _ranked(sample))[0][1]
+
+
+def _ranked(sample: Sequence[bytes]) -> list[tuple[float, Layout]]:
+    """Every layout with its score, the best first."""
+    scored = [(sum(_score(raw, layout) for raw in sample), layout) for layout in LAYOUTS]
+    return sorted(scored, key=lambda entry: -entry[0])
 
 
 def _score(raw: bytes, layout: Layout) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["EventText", "decode_text", "loads_tolerant", "read_blocks"]
 
@@ -29,7 +32,7 @@ class EventText:
         self._path = path
         self._compressed = compressed
         self._stamp = (path.stat().st_size, path.stat().st_mtime_ns)
-        self._packed: list[bytes] = []
+        self._packed: list[bytes | memoryview] = []
         self._pending = bytearray()
         self._last: tuple[int, bytes] = (-1, b"")
 
@@ -58,6 +61,21 @@ class EventText:
         except OSError:
             return b""
 
+    def packed(self) -> dict[str, NDArray[Any]]:
+        """What :meth:`restored` needs beside the file: the packed blocks of a compressed one, end to end."""
+        blocks = [*self._packed, _pack(bytes(self._pending))] if self._compressed else []
+        sizes = np.array([len(block) for block in blocks], np.int64)
+        return {"text": np.frombuffer(b"".join(blocks), np.uint8), "text_sizes": sizes}
+
+    @classmethod
+    def restored(cls, path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool) -> EventText:
+        """The text of an unchanged file, from what :meth:`packed` gave."""
+        text = cls(path, compressed=compressed)
+        ends = np.cumsum(arrays["text_sizes"])
+        content = arrays["text"].data
+        text._packed = [content[end - size : end] for end, size in zip(ends, arrays["text_sizes"], strict=True)]
+        return text
+
     def _block(self, at: int) -> bytes:
         if at >= len(self._packed):
             return bytes(self._pending)
@@ -73,7 +91,7 @@ def _pack(data: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_PACK_LEVEL).compress(data)
 
 
-def _unpack(data: bytes) -> bytes:
+def _unpack(data: bytes | memoryview) -> bytes:
     import zstandard
 
     return zstandard.ZstdDecompressor().decompress(data)

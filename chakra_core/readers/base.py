@@ -6,16 +6,18 @@ import bz2
 import io
 import lzma
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
+from numpy.typing import NDArray
+
 from chakra_core.errors import CorruptTrace, LimitExceeded, UnknownFormat
 from chakra_core.trace import Trace
 
-__all__ = ["HEAD_BYTES", "Progress", "Reader", "Source", "no_progress"]
+__all__ = ["HEAD_BYTES", "Packed", "Progress", "Reader", "Source", "no_progress"]
 
 HEAD_BYTES = 64 * 1024
 """How much decompressed content a reader sees to recognise a format."""
@@ -34,6 +36,19 @@ Progress = Callable[[float, str], None]
 
 def no_progress(share: float, message: str) -> None:
     """Ignore progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An attribute source as it is kept beside stored columns; with the file unchanged it can be made again.
+
+    A source that can be kept has a method ``pack() -> Packed``, and its module a function
+    ``restore_attributes(path, params, arrays)``. Other sources are found again by reading the file anew.
+    """
+
+    module: str
+    params: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
 
 
 class _Capped(io.RawIOBase):

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from chakra_core.errors import CorruptTrace
 from chakra_core.readers import _et_layouts as layouts
 from chakra_core.readers._et_frames import Frames, split_frames
 from chakra_core.readers._et_table import NodeTable, Scanned, TableBuilder, make_trace
 from chakra_core.readers._kineto_text import EventText, read_blocks
-from chakra_core.readers.base import Source
+from chakra_core.readers.base import Packed, Source
 from chakra_core.schema import Severity
 from chakra_core.trace import HealthFinding, Trace
 
-__all__ = ["READER", "ChakraEtReader"]
+__all__ = ["READER", "ChakraEtReader", "restore_attributes"]
 
 _KNOWN_SCHEMAS = ("0.0.1", "0.0.2", "0.0.3", "0.0.4", "1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1", "symbolic")
 
@@ -74,7 +76,7 @@ class ChakraEtReader:
         schema = _schema(facts, found.layout, health)
         trace = make_trace(
             table, path=source.path, format_name=self.name, schema=schema, facts=facts or {}, health=health,
-            attributes_of=_Attributes(text, found), events=found.scanned.records,
+            attributes_of=_Attributes(text, found.scanned.offsets, found.scanned.sizes, found.layout), events=found.scanned.records,
         )  # fmt: skip
         return [trace]
 
@@ -113,13 +115,27 @@ class _Attributes:
     """Decodes the attributes of single nodes from where they stand in the file."""
 
     text: EventText
-    found: _Found
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    layout: layouts.Layout
 
     def __call__(self, row: int) -> dict[str, Any]:
         """Everything the file says about the node in a row; nothing where the file has been changed since."""
-        at, size = int(self.found.scanned.offsets[row]), int(self.found.scanned.sizes[row])
+        at, size = int(self.offsets[row]), int(self.sizes[row])
         raw = self.text.read(at, size)
-        return _attributes(self.found.layout.decode(raw)) if len(raw) == size else {}
+        return _attributes(self.layout.decode(raw)) if len(raw) == size else {}
+
+    def pack(self) -> Packed:
+        """This source, to be kept."""
+        arrays = {"offsets": self.offsets, "sizes": self.sizes, **self.text.packed()}
+        return Packed(__name__, {"schema": self.layout.schema}, arrays)
+
+
+def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> _Attributes:
+    """A kept source made again."""
+    text = EventText.restored(path, arrays, compressed=bool(Source(path).compression))
+    layout = next(layout for layout in layouts.LAYOUTS if layout.schema == params["schema"])
+    return _Attributes(text, arrays["offsets"], arrays["sizes"], layout)
 
 
 def _layout(content: bytes | bytearray, spans: list[tuple[int, int]]) -> layouts.Layout:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from chakra_core.readers.base import Source
+import numpy as np
+from numpy.typing import NDArray
+
+from chakra_core.readers._kineto_text import EventText
+from chakra_core.readers.base import Packed, Source
 from chakra_core.trace import Trace
 
-if TYPE_CHECKING:
-    from chakra_core.readers._kineto_text import EventText
-
-__all__ = ["READER", "KinetoReader"]
+__all__ = ["READER", "KinetoReader", "restore_attributes"]
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _KINETO_KEY = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds)"\s*:')
@@ -64,6 +66,12 @@ class EventAttributes:
                 found.setdefault(key, value)
         return found
 
+    def pack(self) -> Packed:
+        """This source, to be kept."""
+        closing = np.array([(row, *span) for row, span in self._closing.items()], np.int64).reshape(-1, 3)
+        arrays = {"offsets": self._offsets, "lengths": self._lengths, "closing": closing, **self._text.packed()}
+        return Packed(__name__, {}, arrays)
+
     def _decode(self, offset: int, length: int) -> dict[str, Any]:
         from chakra_core.readers._kineto_text import loads_tolerant
 
@@ -79,6 +87,14 @@ class EventAttributes:
         for key, value in args.items() if isinstance(args, dict) else ():
             found[f"args.{key}" if key in found else key] = _safe(value)
         return found
+
+
+def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EventAttributes:
+    """A kept source made again."""
+    del params
+    text = EventText.restored(path, arrays, compressed=bool(Source(path).compression))
+    closing = {row: (offset, length) for row, offset, length in arrays["closing"].tolist()}
+    return EventAttributes(text, (arrays["offsets"], arrays["lengths"]), closing)
 
 
 def _safe(value: Any) -> Any:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse every trace found; a file that cannot be opened is reported and makes the status 1."""
-    runs, errors = open_each(options.paths)
+    runs, errors = open_each(options.paths, options)
     records = [_analyse(one, trace, options) for one in runs for trace in select_ranks(one, options.ranks)]
     if options.json:
         emit({"traces": records, "errors": errors})

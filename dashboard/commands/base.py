@@ -8,9 +8,20 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-__all__ = ["EXIT_FAILED", "EXIT_OK", "Command", "add_common", "complain", "emit", "print_table"]
+__all__ = [
+    "EXIT_FAILED",
+    "EXIT_OK",
+    "Command",
+    "add_common",
+    "add_files",
+    "complain",
+    "emit",
+    "print_table",
+    "write_file",
+]
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -30,6 +41,18 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     """Options that every verb takes."""
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the store of opened traces")
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Options of verbs whose result can be passed on as a file."""
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write one self-contained HTML page")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that the user asked for, and say so on stderr; surrogates of broken names are replaced."""
+    path.write_bytes(text.encode("utf-8", "replace"))
+    complain(f"wrote {path}")
 
 
 def emit(document: dict[str, Any]) -> None:

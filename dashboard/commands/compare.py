@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from chakra_core.errors import AnalysisError
-from dashboard.commands.base import EXIT_OK, Command, complain, emit, print_table
+from dashboard.commands.base import EXIT_OK, Command, add_files, complain, emit, print_table, write_file
+from dashboard.commands.inputs import opener
+from dashboard.reports import Figure, Table, Text, csv_text, html_page
 
 __all__ = ["COMMAND"]
 
 _SHOWN = 15
+_IN_PAGE = 500
 _PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
 
 
@@ -20,24 +23,69 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="RUN", help="two or more runs: files, or folders of ranks"
     )
+    add_files(parser)
     parser.add_argument("--baseline", type=int, default=0, metavar="N", help="which run to compare with (default: 0)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compare the runs; every one must open."""
     from chakra_core.analysis.compare import as_json, compare
-    from chakra_core.opening import open_run
 
     if len(options.paths) < 2:
         raise AnalysisError("compare needs at least two runs")
     if not 0 <= options.baseline < len(options.paths):
         raise AnalysisError(f"--baseline {options.baseline}: there are runs 0 to {len(options.paths) - 1}")
+    open_run = opener(options)
     document = as_json(compare([open_run([path]) for path in options.paths], baseline=options.baseline))
+    if options.csv:
+        write_file(options.csv, csv_text(*_operator_table(document)))
+    if options.html:
+        write_file(options.html, _page(document))
     if options.json:
         emit(document)
     else:
         _print(document)
     return EXIT_OK
+
+
+def _operator_table(document: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
+    labels = [run["label"] for run in document["runs"]]
+    header = [
+        "operator",
+        "category",
+        "matched by",
+        f"{document['baseline']['label']} ns",
+        *(f"{name} ns" for name in labels),
+    ]
+    header += [f"{document['baseline']['label']} calls", *(f"{name} calls" for name in labels)]
+    rows = [
+        [
+            row["name"], row["category"], row["how"] if row["matched"] else "unmatched", row["baseline_ns"], *row["runs_ns"],
+            row["baseline_calls"], *row["runs_calls"],
+        ]
+        for row in document["operators"]
+    ]  # fmt: skip
+    return header, rows
+
+
+def _page(document: dict[str, Any]) -> str:
+    from dashboard.figures.bars import Bar, breakdown_bars, waterfall
+
+    base = document["baseline"]
+    runs = [base, *document["runs"]]
+    bars = [Bar(run["label"], {part.removesuffix("_ns"): run[part] for part in _PARTS}) for run in runs]
+    sections: list[tuple[str, Text | Table | Figure]] = [("Where the time goes", Figure(breakdown_bars(bars)))]
+    for run in document["runs"]:
+        change = {part.removesuffix("_ns"): run["delta"][part] for part in _PARTS}
+        figure = waterfall(base["total_ns"], change, names=(base["label"], run["label"]))
+        sections.append((f"From {base['label']} to {run['label']}", Figure(figure)))
+    header, rows = _operator_table(document)
+    sections.append(
+        (f"Operators (the {min(_IN_PAGE, len(rows)):,} with the largest difference)", Table(header, rows[:_IN_PAGE]))
+    )
+    if document["warnings"]:
+        sections.append(("To bear in mind", Text(document["warnings"])))
+    return html_page(f"{base['label']} compared with {', '.join(run['label'] for run in document['runs'])}", sections)
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Describe every trace found; a file that cannot be opened is reported and makes the status 1."""
-    runs, errors = open_each(options.paths)
+    runs, errors = open_each(options.paths, options)
     if options.json:
         emit(
             {"traces": [describe(trace) for one in runs for trace in one.traces], "errors": errors, "runs": _runs(runs)}

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from chakra_core.errors import ChakraError
 from chakra_core.trace import Run
 
-__all__ = ["open_each"]
+__all__ = ["open_each", "opener"]
 
 
-def open_each(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
+def opener(options: argparse.Namespace) -> Callable[..., Run]:
+    """How a command opens runs: through the store, or with ``--no-cache`` straight from the files."""
+    from chakra_core.opening import open_run
+    from chakra_core.store import Store
+
+    return open_run if options.no_cache else Store().open_run
+
+
+def open_each(paths: Sequence[Path], options: argparse.Namespace) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open every run in the paths: a file is one run, a folder gives the runs found below it.
 
     Returns:
         The runs, and for every file that could not be opened a record of its ``path`` and ``message``.
     """
-    from chakra_core.opening import discover, open_run
+    from chakra_core.opening import discover
 
+    open_run = opener(options)
     runs: list[Run] = []
     errors: list[dict[str, Any]] = []
     for path in paths:

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from chakra_core.graph_view import group_view, neighbourhood_view
+from chakra_core.graph_view import MAX_ELEMENTS, group_view, neighbourhood_view
 from chakra_core.grouping import build_grouping
 from chakra_core.layered import layered
 from chakra_core.schema import Domain, LaneKind
@@ -35,8 +35,8 @@ def synthetic(n: int, depth: int, seed: int = 7) -> Trace:
     return Trace(columns, names, lanes, edges, TraceMeta())
 
 
-def main(n: int, depth: int) -> None:
-    """Print milliseconds of each step; compiled functions are warmed up first."""
+def measure(n: int = 1_000_000, depth: int = 10) -> dict[str, float]:
+    """Milliseconds of each step and the boxes shown; compiled functions are warmed up first."""
     layered([0, 1], [(0, 1)])
     neighbourhood_view(small := synthetic(100, 5), build_grouping(small), 1, 1)
     trace = synthetic(n, depth)
@@ -51,12 +51,20 @@ def main(n: int, depth: int) -> None:
     marks.append(time.perf_counter())
     layered([node.key for node in crowded.nodes], [(edge.source, edge.target) for edge in crowded.edges])
     marks.append(time.perf_counter())
-    neighbourhood_view(trace, grouping, n // 2, 2)
+    near = neighbourhood_view(trace, grouping, n // 2, 2)
     marks.append(time.perf_counter())
-    steps = ("tree (once)", "what to open (once)", "first picture", "everything open", "its layout", "neighbourhood")
-    print(f"{n:,} nodes, stacks {depth} deep: {len(view.nodes)} boxes at first, {len(crowded.nodes)} at most")
-    for step, begin, end in zip(steps, marks, marks[1:], strict=False):
-        print(f"{step:>20} {(end - begin) * 1e3:8.1f} ms")
+    steps = ("tree_ms", "what_to_open_ms", "first_picture_ms", "everything_open_ms", "layout_ms", "neighbourhood_ms")
+    found: dict[str, float] = {
+        step: 1000 * (end - begin) for step, begin, end in zip(steps, marks, marks[1:], strict=False)
+    }
+    elements = max(len(one.nodes) + len(one.edges) for one in (view, crowded, near))
+    return {**found, "boxes_at_first": len(view.nodes), "most_elements": elements, "limit": MAX_ELEMENTS}
+
+
+def main(n: int, depth: int) -> None:
+    """Print milliseconds of each step."""
+    for name, value in measure(n, depth).items():
+        print(f"{name:20} {value:,.1f}")
 
 
 if __name__ == "__main__":

@@ -47,14 +47,13 @@ def synthetic(n: int, seed: int = 7) -> Trace:
     return Trace(columns, names, lanes, Edges.empty(n), TraceMeta(path="synthetic"))
 
 
-def main() -> None:
-    """Print the time to build and the distribution of query times."""
-    n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10_000_000
+def measure(n: int = 10_000_000) -> dict[str, float]:
+    """Seconds to build, milliseconds of queries over random windows (as a distribution), the most rectangles."""
     build(synthetic(1000))
     trace = synthetic(n)
     began = time.perf_counter()
     layout = build(trace)
-    print(f"{n:,} events, {layout.rows} rows: built in {time.perf_counter() - began:.2f} s")
+    built = time.perf_counter() - began
     rng = np.random.default_rng(1)
     span, origin = trace.span_ns, trace.origin_ns
     query([layout], [np.arange(4)], origin, origin + span, WIDTH)
@@ -68,8 +67,17 @@ def main() -> None:
         times.append(1000 * (time.perf_counter() - began))
         most = max(most, len(rects))
     p50, p95, worst = np.percentile(times, [50, 95, 100])
-    print(f"{WINDOWS} windows, {VISIBLE} rows, {WIDTH} px: p50 {p50:.2f} p95 {p95:.2f} max {worst:.2f} ms; "
-          f"most rectangles {most} of {CAP}")  # fmt: skip
+    return {
+        "events": n, "rows": layout.rows, "build_s": built, "p50_ms": float(p50), "p95_ms": float(p95),
+        "max_ms": float(worst), "most_rectangles": most, "cap": CAP,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print the time to build and the distribution of query times."""
+    n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10_000_000
+    for name, value in measure(n).items():
+        print(f"{name:16} {value:,.2f}")
 
 
 if __name__ == "__main__":
