@@ -83,12 +83,15 @@ def _duplicates(nodes: Nodes) -> NDArray[np.int64]:
     """Rows that repeat an earlier one in name, thread, start and duration."""
     if not len(nodes):
         return np.zeros(0, np.int64)
-    track = nodes.track
-    order = np.lexsort((nodes.dur, nodes.name, track, nodes.start))
-    same = np.ones(len(order) - 1, np.bool_)
-    for column in (nodes.start, track, nodes.name, nodes.dur):
+    by_start = np.argsort(nodes.start, kind="stable")
+    tied = np.append(nodes.start[by_start[1:]] == nodes.start[by_start[:-1]], False)
+    rows = np.sort(by_start[tied | np.roll(tied, 1)])  # only what starts together can be alike
+    start, dur, name, track = nodes.start[rows], nodes.dur[rows], nodes.name[rows], nodes.track[rows]
+    order = np.lexsort((dur, name, track, start))
+    same = np.ones(max(len(order) - 1, 0), np.bool_)
+    for column in (start, track, name, dur):
         same &= column[order[1:]] == column[order[:-1]]
-    return np.sort(order[1:][same])
+    return np.sort(rows[order[1:][same]])
 
 
 def _of_slices(raw: RawEvents, nodes: Nodes) -> list[HealthFinding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +58,9 @@ class Nodes:
     @property
     def end(self) -> NDArray[np.int64]:
         """Start plus duration (NO_TIME where there is no start)."""
-        return np.where(self.start == NO_TIME, NO_TIME, self.start + self.dur)
+        end: NDArray[np.int64] = self.start + self.dur
+        end[self.start == NO_TIME] = NO_TIME
+        return end
 
     @property
     def is_work(self) -> NDArray[np.bool_]:
@@ -100,8 +103,8 @@ def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
 def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
     """Event rows that become nodes, the row that ends each (-1: it is complete), and which are asynchronous."""
     complete = np.flatnonzero(phase_is(raw, "X"))
-    begins, ends, unmatched = _pairs(raw, "B", "E", track_of(raw, np.arange(len(raw))))
-    starts, stops, strays = _pairs(raw, "bS", "eF", _async_keys(raw))
+    begins, ends, unmatched = _pairs(raw, "B", "E", lambda raw: track_of(raw, np.arange(len(raw))))
+    starts, stops, strays = _pairs(raw, "bS", "eF", _async_keys)
     problems["unmatched-end"] = unmatched + strays
     event = np.concatenate([complete, begins, starts])
     closing = np.concatenate([np.full(len(complete), -1, np.int64), ends, stops])
@@ -111,12 +114,13 @@ def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32]
 
 
 def _pairs(
-    raw: RawEvents, begin: str, end: str, track: NDArray[np.int64]
+    raw: RawEvents, begin: str, end: str, track_of_all: Callable[[RawEvents], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     is_begin = phase_is(raw, begin)
     rows = np.flatnonzero(is_begin | phase_is(raw, end))
     if not len(rows):
         return rows, rows, 0
+    track = track_of_all(raw)
     order = rows[np.lexsort((rows, raw.fields["ts"][rows], track[rows]))]
     partner, unmatched = nest.pair_events(order, track, is_begin)
     begins = rows[is_begin[rows]]
@@ -150,9 +154,11 @@ def _times(
     problems["unmatched-begin"] = np.flatnonzero(open_ended)
     dur[dur == MISSING] = 0
     problems["negative-duration"] = np.flatnonzero(dur < 0)
-    dur = np.clip(dur, 0, np.iinfo(np.int64).max // 4)
+    np.clip(dur, 0, np.iinfo(np.int64).max // 4, out=dur)
     problems["no-start-time"] = np.flatnonzero(~timed)
-    return np.where(timed, start + base_ns, NO_TIME), dur
+    start += base_ns
+    start[~timed] = NO_TIME
+    return start, dur
 
 
 def _kinds(raw: RawEvents, event: NDArray[np.int32], is_async: NDArray[np.bool_]) -> Nodes:
