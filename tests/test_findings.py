@@ -70,6 +70,8 @@ def test_a_host_that_runs_ahead_is_not_found():
 def test_gaps_without_a_known_launch_blame_nobody():
     rules = found(make_trace([node("a", 0, 100), node("b", 400, 100)]))
     assert not rules.keys() & {"host-bound", "launch-bound"}
+    assert (rules["idle"].saving_ns, rules["idle"].total_ns, rules["idle"].place.row) == (300, 500, 1)
+    assert "idle" not in found(late(wait=200, call=100))
 
 
 @pytest.mark.parametrize(

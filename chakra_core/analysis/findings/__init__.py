@@ -23,6 +23,7 @@ Rule = Callable[[Facts, Thresholds], Finding | None]
 RULES: tuple[Rule, ...] = (
     host.host_bound,
     host.launch_bound,
+    host.idle,
     host.data_loading,
     host.synchronisation,
     host.recompiles,

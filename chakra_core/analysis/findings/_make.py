@@ -9,7 +9,7 @@ from chakra_core.analysis.findings.facts import Facts
 from chakra_core.analysis.findings.model import Evidence, Finding, Place
 from chakra_core.words import plain
 
-__all__ = ["finding", "longest_of", "name_of"]
+__all__ = ["finding", "longest_of", "name_of", "short"]
 
 _MOST = 2_000
 
@@ -26,7 +26,12 @@ def finding(
 
 def name_of(facts: Facts, row: int) -> str:
     """Name of a node, short enough for a sentence."""
-    return plain(facts.trace.name_of(row), 70)
+    return short(facts.trace.name_of(row))
+
+
+def short(name: str, limit: int = 70) -> str:
+    """A name cut to a length."""
+    return plain(name if len(name) <= limit else f"{name[: limit - 1]}…", limit)
 
 
 def longest_of(lost: NDArray[np.int64]) -> NDArray[np.int64]:

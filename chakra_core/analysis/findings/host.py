@@ -11,7 +11,7 @@ from chakra_core.analysis.findings.facts import Facts
 from chakra_core.analysis.findings.model import Evidence, Finding, Thresholds
 from chakra_core.words import count, duration, share
 
-__all__ = ["data_loading", "host_bound", "launch_bound", "recompiles", "synchronisation"]
+__all__ = ["data_loading", "host_bound", "idle", "launch_bound", "recompiles", "synchronisation"]
 
 _DATA = re.compile(r"DataLoader|data_?loading|_next_data|next_batch|load_batch|IteratorGetNext|prefetch_to_device")
 _SYNC = re.compile(r"Synchronize$|_local_scalar_dense|^aten::item$|^aten::is_nonzero$")
@@ -71,6 +71,34 @@ def launch_bound(facts: Facts, limits: Thresholds) -> Finding | None:
         ),
         row=int(gaps.next_row[order[0]]), rows=gaps.next_row[order],
         window=facts.around(int(gaps.start_ns[order[0]]), int(gaps.end_ns[order[0]])),
+    )  # fmt: skip
+
+
+def idle(facts: Facts, limits: Thresholds) -> Finding | None:
+    """The devices idle and no launch tells why: launches are not in the trace, or the work waited for other work."""
+    gaps = facts.gaps
+    unknown = gaps.dur_ns - gaps.host_ns - gaps.launch_ns
+    lost = int(unknown.sum())
+    if not lost or lost < limits.idle_share * facts.total_ns:
+        return None
+    order = longest_of(unknown)
+    worst = int(order[0])
+    row = int(gaps.next_row[worst])
+    text = (
+        f"Devices have nothing to do for {duration(lost)} ({share(lost, facts.total_ns)} of their time) and the trace does "
+        f"not say why: the launches of what follows are not recorded. The longest gap lasts "
+        f"{duration(int(gaps.dur_ns[worst]))}, before {name_of(facts, row)}."
+    )
+    return finding(
+        facts, "idle", "Idle devices", text,
+        advice="Look at what ends before the gap and what begins after it; record the host side as well.",
+        saving=lost, bound="the idle time itself",
+        evidence=(
+            Evidence("idle, unexplained", lost, "ns"), Evidence("gaps", len(order), "count"),
+            Evidence("longest gap", int(gaps.dur_ns[worst]), "ns"), Evidence("idle in all", facts.part.idle_ns, "ns"),
+        ),
+        row=row, rows=gaps.next_row[order],
+        window=facts.around(int(gaps.start_ns[worst]), int(gaps.end_ns[worst])),
     )  # fmt: skip
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakra_core.analysis.findings._make import finding, longest_of, name_of
+from chakra_core.analysis.findings._make import finding, longest_of, name_of, short
 from chakra_core.analysis.findings.facts import Facts
 from chakra_core.analysis.findings.model import UNKNOWN, Evidence, Finding, Place, Thresholds
 from chakra_core.analysis.operators import kernels, top_operators
 from chakra_core.hardware import lookup
 from chakra_core.schema import NO_TIME, Category, Domain
-from chakra_core.words import count, duration, plain, share
+from chakra_core.words import count, duration, share
 
 __all__ = ["hot_kernel", "hot_operator", "low_roofline", "memory_bound_gemms"]
 
@@ -24,7 +24,7 @@ def hot_kernel(facts: Facts, limits: Thresholds) -> Finding | None:
     spent, row, calls = int(table.total_ns[0]), int(table.longest[0]), int(table.count[0])
     mine = facts.work.at(facts.trace.columns.name[facts.work.rows] == facts.trace.columns.name[row])
     text = (
-        f"{plain(table.names[0], 90)} takes {share(spent, total)} of kernel time: {count(calls, 'call')}, "
+        f"{short(table.names[0], 90)} takes {share(spent, total)} of kernel time: {count(calls, 'call')}, "
         f"{duration(spent)} ({Category(int(table.category[0])).label})."
     )
     return finding(
@@ -47,7 +47,7 @@ def hot_operator(facts: Facts, limits: Thresholds) -> Finding | None:
     at = int(np.argmax(table.self_ns))
     spent, row, calls = int(table.self_ns[at]), int(table.longest[at]), int(table.count[at])
     text = (
-        f"{plain(table.names[at], 90)} itself takes {share(spent, total)} of operator time on the host: "
+        f"{short(table.names[at], 90)} itself takes {share(spent, total)} of operator time on the host: "
         f"{count(calls, 'call')}, {duration(spent)}."
     )
     evidence = (Evidence("self time", spent, "ns"), Evidence("calls", calls, "count"))
