@@ -16,6 +16,7 @@ from chakra_core.errors import ChakraError, CorruptTrace, UnknownFormat
 from chakra_core.health import check_run, check_trace
 from chakra_core.link.pairs import link_traces
 from chakra_core.readers import guess_reader, list_readers
+from chakra_core.readers._archive import is_archive, read_archive
 from chakra_core.readers.astrasim_log import is_rotated_log
 from chakra_core.readers.base import Progress, Source, no_progress
 from chakra_core.schedule import replay
@@ -28,6 +29,7 @@ I64 = NDArray[np.int64]
 _RANK = re.compile(r"(?:^|[._-])(?:rank[_-]?)?(\d+)(?=[._]|$)", re.IGNORECASE)
 _NOT_TRACES = (".md", ".txt.license", ".py", ".toml", ".png", ".xml", ".csv.license")
 _MAX_FILES = 100_000
+_ARCHIVE = "archive"
 
 _HOST_FOLDER = re.compile(r"(?i)host|(?<![a-z])(?:et|eg)(?![a-z])")
 _DEVICE_FOLDER = re.compile(r"(?i)device|kineto|profil|gpu")
@@ -54,6 +56,8 @@ def open_trace(path: str | Path, *, progress: Progress = no_progress) -> tuple[T
     source = Source(Path(path), progress=progress)
     if source.path.is_dir():
         raise UnknownFormat(f"{source.path}: is a folder; open it as a run")
+    if is_archive(source):
+        return tuple(read_archive(source))
     return tuple(guess_reader(source).read(source))
 
 
@@ -119,7 +123,8 @@ def _may_be_trace(path: Path) -> bool:
 def _kind(path: Path) -> str:
     """Name of the reader that recognises a file; empty where none does."""
     try:
-        return guess_reader(Source(path)).name
+        source = Source(path)
+        return _ARCHIVE if is_archive(source) else guess_reader(source).name
     except (ChakraError, OSError):
         return ""
 
@@ -193,7 +198,8 @@ def expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFin
 
 def _one_format(found: list[RunFiles]) -> list[RunFiles]:
     kinds = ["+".join(dict.fromkeys((_kind(run.paths[0]), _kind(run.paths[-1])))) for run in found]
-    order = [*dict.fromkeys(kind for kind in kinds if "+" in kind), *(reader.name for reader in list_readers())]
+    pairs = dict.fromkeys(kind for kind in kinds if "+" in kind)
+    order = [*pairs, *(reader.name for reader in list_readers()), _ARCHIVE]
     counts = {
         kind: sum(len(run.paths) for run, other in zip(found, kinds, strict=True) if other == kind) for kind in kinds
     }

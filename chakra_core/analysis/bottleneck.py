@@ -9,7 +9,7 @@ memory. Rows that have no device work are judged by their host threads: busy or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def bottlenecks(run: Run, scope: Scope = WHOLE, *, rows: str = "ranks", bins: in
     built = [
         row
         for rank, trace in (traces_in(run, scope) if last > first else ())
-        for row in _rows_of(trace, rank, rows, Scope((first, last)), edges)
+        for row in _rows_of(trace, rank, rows, replace(scope, window=(first, last)), edges)
     ]
     shown = built[:_MAX_ROWS]
     names = tuple(dict.fromkeys(name for row in shown for name in row.names))
@@ -177,6 +177,8 @@ def _rows_of(trace: Trace, rank: int, kind: str, scope: Scope, edges: I64) -> li
     work = trace.device_rows
     if on_host:
         work = np.flatnonzero((c.domain == Domain.HOST) & (c.category != Category.ANNOTATION))
+    if scope.narrows:
+        work = clip_rows(trace, work, scope.timeless).rows
     critical = _critical(trace)
     if kind == "ranks":
         label = f"rank {rank}" + (" (host)" if on_host else "")
@@ -216,7 +218,8 @@ def _row(
     category = trace.columns.category[inside.rows]
     comm = merge(*_of(inside, category == Category.COMMUNICATION))
     memory = merge(*_of(inside, np.isin(category, (Category.COPY, Category.MEMSET))))
-    rest = (category != Category.COMMUNICATION) & ~np.isin(category, (Category.COPY, Category.MEMSET))
+    waits = (Category.RUNTIME,) if not on_host else ()
+    rest = (category != Category.COMMUNICATION) & ~np.isin(category, (Category.COPY, Category.MEMSET, *waits))
     compute = merge(*_of(inside, rest))
     useful = merge(np.concatenate([compute[0], comm[0]]), np.concatenate([compute[1], comm[1]]))
     width = np.diff(edges)

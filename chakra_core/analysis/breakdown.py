@@ -2,7 +2,8 @@
 
 The identity is exact, in integer nanoseconds: with C, N and M the unions of the intervals of compute kernels,
 communication kernels, and copies and memsets of one device,
-``total = |C| + |N - C| + |M - (C + N)| + idle``. Kernels that no rule classifies count as compute.
+``total = |C| + |N - C| + |M - (C + N)| + idle``. Kernels that no rule classifies count as compute; device events that
+only wait for others (category *runtime*) are no work: while nothing else runs, the device is idle.
 """
 
 from __future__ import annotations
@@ -113,12 +114,12 @@ class Breakdown:
 def breakdown(trace: Trace, scope: Scope = WHOLE) -> Breakdown:
     """Break the time of a trace's devices down.
 
-    Without a window, the total of a device runs from its first start to its last end. With one, it is the part of
+    Where the scope chooses lanes or nodes, only they count, and idle is when none of them runs. Without a window, the total of a device runs from its first start to its last end. With one, it is the part of
     that span inside the window, so that windows that tile the trace sum to the whole, idle time included.
     """
-    everything = clip_rows(trace, trace.device_rows)
+    everything = clip_rows(trace, trace.device_rows, scope.timeless)
     if not len(everything):
-        return Breakdown(_sum(()), (), (), _why_nothing(trace), clipped=scope.clips)
+        return Breakdown(_sum(()), (), (), _why_nothing(trace, scope), clipped=scope.clips)
     everything = everything.at(np.argsort(everything.start_ns, kind="stable"))  # once; all that follows keeps the order
     device_of = _device_of_lane(trace)
     lanes = trace.columns.lane[everything.rows]
@@ -141,9 +142,11 @@ def breakdowns(run: Run, scope: Scope = WHOLE) -> dict[int, Breakdown]:
     }
 
 
-def _why_nothing(trace: Trace) -> str:
+def _why_nothing(trace: Trace, scope: Scope) -> str:
     if not len(trace.device_rows):
         return "the trace records no device work"
+    if scope.narrows and len(clip_rows(trace, trace.device_rows)):
+        return "none of the chosen lanes and nodes has device work"
     return "no device work of the trace has a start time"
 
 
@@ -160,13 +163,14 @@ def _one_device(trace: Trace, device: int, work: Clipped, scope: Scope) -> Devic
         start, end = max(start, scope.window[0]), min(end, scope.window[1])
         if start >= end:
             return None
-        work = clip_rows(trace, work.rows, scope)
+        work = clip_rows(trace, work.rows, Scope(scope.window))
     category = trace.columns.category[work.rows]
     communicates = category == Category.COMMUNICATION
     moves = (category == Category.COPY) | (category == Category.MEMSET)
+    computes = ~communicates & ~moves & (category != Category.RUNTIME)
     c, n, m = (
         merge(work.start_ns[chosen], work.end_ns[chosen])
-        for chosen in map(np.flatnonzero, (~communicates & ~moves, communicates, moves))
+        for chosen in map(np.flatnonzero, (computes, communicates, moves))
     )
     exposed_comm = subtract(*n, *c)
     exposed_memory = subtract(*subtract(*m, *c), *n)
@@ -210,6 +214,7 @@ def _idle_causes(trace: Trace, work: Clipped, scope: Scope) -> tuple[IdleCause, 
 
     ``work`` is in order of start.
     """
+    work = work.at(np.flatnonzero(trace.columns.category[work.rows] != Category.RUNTIME))
     if not len(work):
         return ()
     lane = trace.columns.lane[work.rows].astype(np.int64)

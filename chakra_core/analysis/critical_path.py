@@ -60,7 +60,7 @@ def dependency_path(
 
     Args:
         trace: the trace.
-        scope: durations are clipped to its window; nodes outside weigh nothing.
+        scope: durations are clipped to its window; nodes outside it, its lanes and its selection weigh nothing.
         factors: what-if: multiply the durations of a category, e.g. ``{Category.COMMUNICATION: 0.5}``.
     """
     edges, closing = break_cycles(trace.edges)
@@ -107,6 +107,10 @@ def _over_segments(trace: Trace, edges: Edges, scope: Scope, scale: NDArray[np.f
     if scope.window is not None:
         start, end = np.clip(start, *scope.window), np.clip(end, *scope.window)
     weights = _weigh(end - start, c.category[parts.row], scale)
+    if scope.narrows:
+        chosen = np.zeros(len(trace), np.bool_)
+        chosen[clip_rows(trace, used, scope.timeless).rows] = True
+        weights[~chosen[parts.row]] = 0
     order = _segment_edges(parts, edges, c.start_ns, strict=False)
     if break_cycles(order)[1].any():
         order = _segment_edges(parts, edges, c.start_ns, strict=True)

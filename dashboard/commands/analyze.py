@@ -45,7 +45,10 @@ def _analyse(one: Run, trace: Trace, options: argparse.Namespace) -> dict[str, A
         "run": one.label,
         "rank": trace.meta.rank,
         "time_kind": str(trace.meta.time_kind),
-        "scope": {"range_ns": None if scope.window is None else [end - one.origin_ns for end in scope.window]},
+        "scope": {
+            "range_ns": None if scope.window is None else [end - one.origin_ns for end in scope.window],
+            "lanes": None if scope.lanes is None else sorted(scope.lanes),
+        },
         **analyse_trace(trace, scope),
     }
 

@@ -1,4 +1,4 @@
-"""The scope options of analyses: steps, time range, ranks."""
+"""The scope options of analyses: steps, time range, ranks, lanes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _TIME = re.compile(r"^(\d+(?:\.\d+)?)(ns|us|µs|ms|s|)$")
 
 
 def add_scope(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--steps``, ``--range`` and ``--ranks``."""
+    """Declare ``--steps``, ``--range``, ``--ranks`` and ``--lanes``."""
     parser.add_argument("--steps", default="all", metavar="all|N|N-M", help="only these steps (default: whole trace)")
     parser.add_argument(
         "--range", dest="window", metavar="T0:T1", help="only this time range, from the run's start, e.g. 1.5ms:4ms"
     )
     parser.add_argument("--ranks", metavar="R,R-R", help="only these ranks")
+    parser.add_argument("--lanes", metavar="NAME,NAME", help="only these threads and streams, by name")
 
 
 def select_ranks(run: Run, text: str | None) -> list[Trace]:
@@ -53,9 +54,21 @@ def scope_for(run: Run, trace: Trace, options: argparse.Namespace) -> Scope:
     """
     if options.window and options.steps != "all":
         raise AnalysisError("give --steps or --range, not both")
+    lanes = _lanes(run, options.lanes)
     if options.window:
-        return Scope(window=_range(run, options.window))
-    return Scope() if options.steps == "all" else Scope(window=_steps(trace, options.steps))
+        return Scope(window=_range(run, options.window), lanes=lanes)
+    return Scope(window=None if options.steps == "all" else _steps(trace, options.steps), lanes=lanes)
+
+
+def _lanes(run: Run, text: str | None) -> frozenset[str] | None:
+    if not text:
+        return None
+    wanted = frozenset(part.strip() for part in text.split(",") if part.strip())
+    known = sorted({lane.name for trace in run.traces for lane in trace.lanes})
+    if missing := sorted(wanted - set(known)):
+        shown = ", ".join(known[:12]) + (f" … ({len(known)})" if len(known) > 12 else "")
+        raise AnalysisError(f"--lanes {text}: {run.label} has no lane {missing[0]}; it has {shown}")
+    return wanted
 
 
 def _range(run: Run, text: str) -> tuple[int, int]:
