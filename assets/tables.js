@@ -37,6 +37,19 @@
   const plainRows = new Map(); // rows of a table before it was grouped, by its id
   const opened = new Map(); // heads of its open groups
 
+  // One text for the chosen nodes of several rows: parts about the same run, rank and kind become one.
+  function joined(texts) {
+    const parts = new Map();
+    for (const text of texts) {
+      for (const part of text.split("+")) {
+        const [, start, list] = /^(\d+\.\d+\.[nr])(.+)$/.exec(part);
+        if (!parts.has(start)) parts.set(start, new Set());
+        parts.get(start).add(list);
+      }
+    }
+    return [...parts].map(([start, lists]) => start + [...lists].join("_")).join("+") || null;
+  }
+
   // Rows under heads that bear their sums; a head selects all nodes of its rows.
   function grouped(rows, field, columns, open) {
     const label = columns.find((column) => column.tooltipField) || columns[0];
@@ -53,8 +66,7 @@
         if (column.context && column.context.adds) head[column.field] = members.reduce((sum, row) => sum + (row[column.field] || 0), 0);
       }
       head[label.field] = `${open.has(key) ? "▾" : "▸"} ${key || "none"} (${members.length})`;
-      const parts = [...new Set(members.map((row) => row.nodes).filter(Boolean))];
-      if (parts.length && parts.length <= 64) head.nodes = parts.join("+");
+      head.nodes = joined(members.map((row) => row.nodes).filter(Boolean));
       const longest = members[0];
       Object.assign(head, { run: longest.run, rank: longest.rank, row: longest.row });
       made.push(head);

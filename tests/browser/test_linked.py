@@ -25,7 +25,10 @@ def test_a_row_marks_its_nodes_on_the_timeline_and_in_the_graph(page, base_url):
     click_row(page, KERNELS)
     page.wait_for_url(re.compile(r"node=0\.0\.\d+.*nodes=0\.0\.n\d+"))
     page.click(".ck-nav a[data-page=timeline]")
-    until(page, "() => { const t = Object.values(window.ckTimelines || {})[0]; return !!(t && t.marked && t.marked.x.length); }")
+    until(
+        page,
+        "() => { const t = Object.values(window.ckTimelines || {})[0]; return !!(t && t.marked && t.marked.x.length); }",
+    )
     marked = page.evaluate("Object.values(window.ckTimelines)[0].marked")
     assert marked["count"] > 1
     page.click(".ck-nav a[data-page=graph]")
@@ -38,10 +41,14 @@ def test_rows_are_filtered_and_grouped_and_a_group_selects_all_of_its_rows(page,
     page.wait_for_selector(rows)
     before = page.locator(rows).count()
     page.fill('[id*="ck-table-filter"][id*="kernels"]', "layer_15/mlp/up")
-    until(page, "([rows, before]) => { const n = document.querySelectorAll(rows).length; return n > 0 && n < before; }", [rows, before])
+    until(
+        page,
+        "([rows, before]) => { const n = document.querySelectorAll(rows).length; return n > 0 && n < before; }",
+        [rows, before],
+    )
     page.fill('[id*="ck-table-filter"][id*="kernels"]', "")
     page.click('[id*="ck-table-groups"][id*="kernels"]')
-    page.click("text=by kind")
+    page.click(".dash-dropdown-option:has-text('by kind')")
     page.wait_for_selector(f"{KERNELS} .ck-group-row")
     heads = page.locator(f"{KERNELS} .ck-group-row").count()
     click_row(page, KERNELS)
@@ -54,8 +61,7 @@ def test_the_saved_table_holds_numbers_in_the_units_of_its_header(page, base_url
     page.wait_for_selector(KERNELS)
     with page.expect_download() as got:
         page.click('[id*="ck-table-csv"][id*="kernels"]')
-    with open(got.value.path(), newline="") as file:
-        head, first, *_ = csv.reader(file)
+    head, first, *_ = csv.reader(got.value.path().read_text(encoding="utf-8-sig").splitlines())
     assert got.value.suggested_filename == "kernels.csv"
     (total,) = (at for at, title in enumerate(head) if title.startswith("Total "))
     assert 0 < float(first[total]) < 1e6
