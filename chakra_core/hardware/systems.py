@@ -110,7 +110,7 @@ def _system(path: Path, at: int, entry: Any, catalogue: Sequence[Device]) -> Sys
     where = f"{path.name}: system {entry.get('name', f'#{at}')!r}" if isinstance(entry, dict) else f"{path.name}: #{at}"
     if not isinstance(entry, dict) or set(entry) - {"name", "device", "scale_up", "scale_out", "source"}:
         raise ChakraError(f"{where}: keys are name, device, scale_up, scale_out and source")
-    sizes = entry.get("scale_up")
+    sizes: Any = entry.get("scale_up", [])
     good = (
         isinstance(sizes, list) and 1 <= len(sizes) <= 3 and all(isinstance(size, int) and size > 0 for size in sizes)
     )
