@@ -72,7 +72,7 @@ class ScopeChoice:
         if self.ranks is not None:
             parts.append(f"r{numbers_text(self.ranks)}")
         if self.lanes is not None:
-            parts.append("l" + ",".join(quote(name, safe="") for name in sorted(self.lanes)))
+            parts.append("l" + ",".join(quote(name, safe="").replace("~", "%7E") for name in sorted(self.lanes)))
         if self.chosen:
             parts.append("n")
         return "~".join(parts)
@@ -152,7 +152,9 @@ def sentence(choice: ScopeChoice, loaded: LoadedRun, scope: Scope) -> str:
     parts = []
     if choice.steps is not None:
         low, high = choice.steps
-        parts.append(f"step {low}" if low == high else f"steps {low}\N{EN DASH}{high}")
+        marked = all(step.marked for trace in run.traces[:1] for step in find_steps(trace))
+        how = "" if marked else " (detected from repetition)"
+        parts.append((f"step {low}" if low == high else f"steps {low}\N{EN DASH}{high}") + how)
     if scope.window is not None:
         inside = max(min(scope.window[1], run.end_ns) - max(scope.window[0], run.origin_ns), 0)
         parts.append(f"{duration(inside)} of {duration(span)}")
