@@ -12,7 +12,9 @@ from chakra_core.trace import Trace
 
 __all__ = ["Step", "find_steps"]
 
-_STEP = re.compile(r"^(?:ProfilerStep|Iteration|iteration|train_step|train|step)[\s#_:]*(\d+)$")
+_STEP = re.compile(
+    r"^(?:ProfilerStep|Iteration|iteration|train_step|train|step|TraceContext|Profiled batch)[\s#_:]*(\d+)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
