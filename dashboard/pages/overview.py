@@ -77,9 +77,21 @@ def _facts(run: Run) -> Component:
         ("Span", duration(run.span_ns) if run.span_ns else "no times"),
         ("Times are", f"{run.time_kind}{_TIME_WORDS[str(run.time_kind)]}"),
     ]
+    if linked := _linked(run):
+        cells.append(("Host and device linked", linked))
     return html.Dl(
         [html.Div([html.Dt(name), html.Dd(plain(text, 300))]) for name, text in cells], className="ck-fact-row"
     )
+
+
+def _linked(run: Run) -> str:
+    """How host traces and profiles were put together; empty where nothing was."""
+    found = [link for trace in run.traces if isinstance(link := trace.meta.details.get("link"), dict)]
+    if not found:
+        return ""
+    matched, operators = sum(link["matched"] for link in found), sum(link["operators"] for link in found)
+    methods = ", ".join(dict.fromkeys(str(link["method"]) for link in found))
+    return f"{matched:,} of {count(operators, 'operator')} by {methods}"
 
 
 _TIME_WORDS = {
