@@ -6,6 +6,7 @@ from dashboard.page import Page
 from dashboard.pages.bottlenecks import PAGE as BOTTLENECKS
 from dashboard.pages.codesign import PAGE as CODESIGN
 from dashboard.pages.compare import PAGE as COMPARE
+from dashboard.pages.findings import PAGE as FINDINGS
 from dashboard.pages.graph import PAGE as GRAPH
 from dashboard.pages.open import PAGE as OPEN
 from dashboard.pages.overview import PAGE as OVERVIEW
@@ -18,6 +19,7 @@ PAGES: tuple[Page, ...] = (
     OVERVIEW,
     TIMELINE,
     GRAPH,
+    FINDINGS,
     BOTTLENECKS,
     COMPARE,
     CODESIGN,
