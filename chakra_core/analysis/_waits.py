@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chakra_core.schema import Category, Domain, EdgeKind
 from chakra_core.trace import Trace
 
-__all__ = ["SYNC_CALLS", "Waits", "find_waits", "is_sync_call"]
+__all__ = ["LIKELY_NS", "STOOD_NS", "SYNC_CALLS", "Waits", "find_waits", "is_sync_call"]
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -19,6 +19,13 @@ Mask = NDArray[np.bool_]
 SYNC_CALLS: tuple[str, ...] = ("devicesynchronize", "ctxsynchronize", "streamsynchronize", "eventsynchronize")
 """A runtime call whose name holds one of these waits for the device (CUDA, HIP, MUSA and others name them alike)."""
 
+LIKELY_NS = 10_000
+"""How soon after work on another stream a kernel must start to have waited for it, where the trace does not say."""
+
+STOOD_NS = 20_000
+"""How long it must have stood still before."""
+
+_NEAR = 8
 _MAX_NAME = 48
 _LOOK_BACK = 64
 _ENGINE = "autograd::engine::evaluate_function"
@@ -72,7 +79,7 @@ def find_waits(trace: Trace, rows: I64, first: I32, last: I32, *, inter_thread: 
     launch[(launch >= 0) & device[launch]] = -1
     finder = _Finder(trace, rows, slot_of, first, last, launch)
     stated = finder.synchronised()
-    parts = [stated, finder.other_calls(stated[1]), finder.blocking_copies()]
+    parts = [stated, finder.other_calls(stated[1]), finder.blocking_copies(), finder.likely()]
     blocked = np.zeros(len(rows), np.bool_)
     for _, call, _ in parts:
         blocked[call[~device[call]]] = True
@@ -198,6 +205,42 @@ class _Finder:
         waited = named[c.name[self.rows[call]]] & (self.end[copies] <= self.end[call])
         waited &= self.end[copies] > self.start[call]
         return self._weighed(copies[waited], call[waited])
+
+    def likely(self) -> tuple[I64, I64, I64]:
+        """Waits of one stream for another that the trace does not state but shows.
+
+        Where a trace has calls that make a stream wait for an event but not what they wait for (``cuda_sync`` events
+        were not recorded), device work that starts within ``LIKELY_NS`` after work on another stream of its device
+        ended, and stood still for ``STOOD_NS`` before, is taken to have waited for that.
+        """
+        none = np.zeros(0, np.int64)
+        names = [name.lower() for name in self.trace.names]
+        if not any("waitevent" in name for name in names) or "stream wait event" in names:
+            return none, none, none
+        slots = np.flatnonzero(self.device)
+        order = slots[np.argsort(self.end[slots], kind="stable")]
+        waits = slots[self.start[slots] - self._could_start(slots) >= STOOD_NS]
+        at = np.searchsorted(self.end[order], self.start[waits], side="right") - 1
+        devices = np.array([lane.device for lane in self.trace.lanes], np.int64)
+        found = np.full(len(waits), -1, np.int64)
+        for back in range(_NEAR):
+            other = order[np.maximum(at - back, 0)]
+            fits = (found < 0) & (at >= back) & (self.lane[other] != self.lane[waits])
+            fits &= (devices[self.lane[other]] == devices[self.lane[waits]]) & (self.start[other] < self.start[waits])
+            fits &= self.start[waits] - self.end[other] <= LIKELY_NS
+            found[fits] = other[fits]
+        return self._weighed(found[found >= 0], waits[found >= 0])
+
+    def _could_start(self, slots: I64) -> I64:
+        """When each device slot could have started for its launch and its stream alone."""
+        never = np.iinfo(np.int64).min
+        order = slots[np.lexsort((self.start[slots], self.lane[slots]))]
+        same = self.lane[order][1:] == self.lane[order][:-1]
+        before = np.full(len(self.rows), never)
+        before[order[1:][same]] = self.end[order[:-1][same]]
+        issued = np.where(self.launch[slots] >= 0, self.start[self.launch[slots]], never)
+        known = np.maximum(before[slots], issued)
+        return np.where(known == never, self.start[slots], known)
 
     def others(self) -> tuple[I64, I64]:
         """Points that stated dependencies and flows between threads lead from and to."""
