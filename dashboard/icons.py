@@ -13,6 +13,7 @@ ICONS: dict[str, str] = {
     "overview": "M4 4h7v9H4zM13 4h7v5h-7zM13 11h7v9h-7zM4 15h7v5H4z",
     "timeline": "M3 5h9v3H3zM8 10.5h12v3H8zM5 16h10v3H5z",
     "graph": "M5 5a2.5 2.5 0 1 1 0 .1M19 9a2.5 2.5 0 1 1 0 .1M8 19a2.5 2.5 0 1 1 0 .1M6.5 6.2l10 3M6 7l2.5 9.5M10 17.5l7.5-7",
+    "findings": "M10.5 4a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13zM15.5 15.5L21 21M10.5 7.5v4M10.5 13.5v.5",
     "bottlenecks": "M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4zM16 16h4v4h-4z",
     "critical-path": "M3 18h5v-5h4v-4h4V5h5M3 7h4M16 18h5",
     "launch": "M4 6h8M12 6v6M12 12l-3-3M12 12l3-3M8 16h13M8 20h9",

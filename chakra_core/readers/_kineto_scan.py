@@ -83,6 +83,7 @@ _FIRST_NUMBER, _SCOPE = 5, 14
 _EXTERNAL_ID, _CORRELATION_ID, _STREAM_NUMBER, _DEVICE_NUMBER = range(16, 20)
 _RECORD_ID = 22
 _CODES = 23
+_ID_FIELDS = ((_ID_KEY, _ID), (_EXTERNAL_ID, _EXTERNAL), (_CORRELATION_ID, _CORRELATION), (_RECORD_ID, _RECORD))
 _TEXT_FIELDS = np.array([(8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES)], np.int64)
 _RARE = 2 * _CODES + 1
 _MAX_RARE = 128
@@ -271,14 +272,9 @@ def _take_numbers(buf: Any, words: Any, scratch: Any, row: int, i64: Any, i32: A
         value, good = parse_scaled(buf, scratch[2 * _DUR_KEY], scratch[2 * _DUR_KEY + 1], 3)
         if good:
             i64[_DUR, row] = value
-    if scratch[2 * _ID_KEY] >= 0:
-        i64[_ID, row] = parse_id(buf, words, scratch[2 * _ID_KEY], scratch[2 * _ID_KEY + 1])
-    if scratch[2 * _EXTERNAL_ID] >= 0:
-        i64[_EXTERNAL, row] = parse_id(buf, words, scratch[2 * _EXTERNAL_ID], scratch[2 * _EXTERNAL_ID + 1])
-    if scratch[2 * _CORRELATION_ID] >= 0:
-        i64[_CORRELATION, row] = parse_id(buf, words, scratch[2 * _CORRELATION_ID], scratch[2 * _CORRELATION_ID + 1])
-    if scratch[2 * _RECORD_ID] >= 0:
-        i64[_RECORD, row] = parse_id(buf, words, scratch[2 * _RECORD_ID], scratch[2 * _RECORD_ID + 1])
+    for code, field in _ID_FIELDS:
+        if scratch[2 * code] >= 0:
+            i64[field, row] = parse_id(buf, words, scratch[2 * code], scratch[2 * code + 1])
     for code in range(_STREAM_NUMBER, _DEVICE_NUMBER + 1):
         if scratch[2 * code] >= 0:
             value, good = parse_int(buf, scratch[2 * code], scratch[2 * code + 1])

@@ -143,7 +143,7 @@ def slack_card(trace: Trace, slack_ns: NDArray[np.int64], at: int, rank: int, th
     columns = [
         text_column("name", "Node", flex=3, minWidth=160),
         time_column("dur_ns", "Takes", max((row["dur_ns"] for row in rows), default=1), adds=False),
-        time_column("slack_ns", "Slack", max((row["slack_ns"] for row in rows), default=1), adds=False),
+        time_column("slack_ns", "Slack", max((row["dur_ns"] for row in rows), default=1), adds=False),
     ]
     grid, tools = linked("path-slack", columns, rows, theme, at=at)
     what = "device nodes" if len(device) else "nodes"
