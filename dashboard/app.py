@@ -11,6 +11,8 @@ from flask import jsonify
 
 from chakra_core.errors import ChakraError
 from chakra_core.store import Store
+from dashboard import export_dialog
+from dashboard.exports import Exports, register_exports
 from dashboard.library import UPLOADS, Library
 from dashboard.pages import PAGES
 from dashboard.security import guard
@@ -80,6 +82,9 @@ def create_app(settings: Settings) -> Dash:
         page.register(app, library)
     app.server.config["MAX_CONTENT_LENGTH"] = None
     register_uploads(app.server, settings)
+    exports = Exports()
+    register_exports(app.server, exports)
+    export_dialog.register(app, library, exports)
 
     @app.server.get("/healthz")
     def healthz() -> Any:

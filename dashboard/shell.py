@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
-from dashboard import scope_bar, tables
+from dashboard import export_dialog, scope_bar, tables
 from dashboard.details import details
 from dashboard.icons import icon
 from dashboard.library import Library
@@ -68,7 +68,9 @@ def layout(settings: Settings) -> Component:
         id="frame",
         className="ck-frame",
     )
-    return dmc.MantineProvider([*stores, frame], id="mantine", theme=_THEME, forceColorScheme=theme)
+    return dmc.MantineProvider(
+        [*stores, frame, export_dialog.layout()], id="mantine", theme=_THEME, forceColorScheme=theme
+    )
 
 
 def _brand() -> Component:
@@ -78,6 +80,7 @@ def _brand() -> Component:
 def _tools() -> Component:
     return html.Div(
         [
+            html.Button(icon("export"), id="open-export", className="ck-tool", title="Export as a file", n_clicks=0),
             html.Button(
                 icon("panel"),
                 id="toggle-details",
