@@ -119,6 +119,9 @@ def test_compare_and_analyze_print_the_contract(capsys: pytest.CaptureFixture[st
     [
         ["analyze", "H100", "--ranks", "9"],
         ["analyze", "H100", "--range", "5ms"],
+        ["analyze", "H100", "--lanes", "nowhere"],
+        ["analyze", "H100", "--threshold", "idle_share=much"],
+        ["analyze", "H100", "--threshold", "nothing=1"],
         ["analyze", "H100", "--range", "5ms:1ms"],
         ["analyze", "H100", "--steps", "3"],
         ["compare", "H100"],
