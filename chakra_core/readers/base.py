@@ -127,10 +127,11 @@ class _Gzip(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Source:
-    """One trace file: its path and its (decompressed) content."""
+    """One trace file: its path and its (decompressed) content; ``siblings`` files are read along with it (1: only it)."""
 
     path: Path
     max_expanded: int = MAX_EXPANDED_BYTES
+    siblings: int = 1
     progress: Progress = field(default=no_progress, repr=False, compare=False)
 
     @property

@@ -66,15 +66,15 @@ class Store:
         Raises:
             ChakraError: nothing could be opened.
         """
-        from chakra_core.opening import expand, open_run
+        from chakra_core.opening import expand, open_files
 
-        files, _, _ = expand(paths)
+        files, named, aside = expand(paths, progress)
         if sum(path.stat().st_size for path in files) < self.smallest:
-            return open_run(paths, label=label, progress=progress)
+            return open_files(files, label or named, aside, progress=progress)
         key = self._key(files, [str(len(paths)), *(Path(path).name for path in paths), label], progress)
         found = self._load(key, "run", lambda header, arrays: parts_to_run(header, arrays, files, _read_anew))
         if found is None:
-            found = run = open_run(paths, label=label, progress=progress)
+            found = run = open_files(files, label or named, aside, progress=progress)
             self._save(key, "run", lambda: run_to_parts(run, files))
         self._keys[found] = key
         return found
