@@ -98,7 +98,7 @@ def test_messages_do_not_show_where_the_server_keeps_things(library: Library, ro
 
 
 def test_the_least_recently_used_is_forgotten(root: Path):
-    library = Library({"built": root}, memory_limit=1)
+    library = Library({"built": root}, memory_limit=1, in_use_s=0)
     first = library.get("built/host.et")
     library.get("built/ranks")
     assert library.status("built/host.et").state == "absent"

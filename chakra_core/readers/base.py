@@ -27,8 +27,9 @@ MAX_EXPANDED_BYTES = 64 * 1024**3
 
 _BLOCK = 1024 * 1024
 
-MAX_RATIO = 2000
-"""Largest expansion factor believed; beyond it (and beyond 1 GiB) a file is taken for a decompression bomb."""
+MAX_RATIO = 200
+"""Largest expansion factor believed; beyond it (and beyond 256 MiB) a file is taken for a decompression bomb. Traces
+reach about 50; gzip can do no more than 1030."""
 
 Progress = Callable[[float, str], None]
 """Called with the share done (0..1) and what is going on; may raise to cancel."""
@@ -173,7 +174,7 @@ class Source:
         """Decompressed content as a buffered stream that stops at the expansion cap."""
         if not self.compression:
             return self.path.open("rb")
-        limit = min(self.max_expanded, max(1024**3, MAX_RATIO * self.size))
+        limit = min(self.max_expanded, max(256 * 1024**2, MAX_RATIO * self.size))
         return io.BufferedReader(_Capped(_decompressor(self.path, self.compression), self.path, limit), 1024 * 1024)
 
     @cached_property
