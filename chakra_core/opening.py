@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from chakra_core.errors import ChakraError, CorruptTrace, UnknownFormat
 from chakra_core.health import check_run, check_trace
 from chakra_core.readers import guess_reader, list_readers
+from chakra_core.readers._archive import is_archive, read_archive
 from chakra_core.readers.astrasim_log import is_rotated_log
 from chakra_core.readers.base import Progress, Reader, Source, no_progress
 from chakra_core.schedule import replay
@@ -29,6 +30,7 @@ _RANK = re.compile(r"(?:^|[._-])(?:rank[_-]?)?(\d+)(?=[._]|$)", re.IGNORECASE)
 _NOT_TRACES = (".md", ".txt.license", ".py", ".toml", ".png", ".xml", ".csv.license")
 _MAX_FILES = 100_000
 _LOOK = 64  # files between reports of progress
+_ARCHIVE = "archive"
 
 DEFAULT_DEVICE = "H100 SXM"
 """Catalogue entry that traces without durations are simulated on when they are opened; the run says so."""
@@ -54,6 +56,8 @@ def open_trace(path: str | Path, *, progress: Progress = no_progress, siblings: 
     source = Source(Path(path), progress=progress, siblings=siblings)
     if source.path.is_dir():
         raise UnknownFormat(f"{source.path}: is a folder; open it as a run")
+    if is_archive(source):
+        return tuple(read_archive(source))
     return tuple(_reader_for(source).read(source))
 
 
@@ -111,7 +115,12 @@ def _may_be_trace(path: Path) -> bool:
 def _kind(path: Path) -> str:
     """Name of the reader that recognises a file; empty where none does."""
     try:
+<<<<<<< HEAD
         return _reader_for(Source(path)).name
+=======
+        source = Source(path)
+        return _ARCHIVE if is_archive(source) else guess_reader(source).name
+>>>>>>> main
     except (ChakraError, OSError):
         return ""
 
@@ -197,7 +206,7 @@ def expand(
 
 def _one_format(found: list[RunFiles]) -> list[RunFiles]:
     kinds = [_kind(run.paths[0]) for run in found]
-    order = [reader.name for reader in list_readers()]
+    order = [*(reader.name for reader in list_readers()), _ARCHIVE]
     counts = {
         kind: sum(len(run.paths) for run, other in zip(found, kinds, strict=True) if other == kind) for kind in kinds
     }

@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
+from dashboard import tables
 from dashboard.details import details
 from dashboard.icons import icon
 from dashboard.library import Library
@@ -43,6 +44,8 @@ def layout(settings: Settings) -> Component:
         dcc.Store(id=Ids.RUNS, data=[]),
         dcc.Store(id=Ids.SELECTION),
         dcc.Store(id=Ids.WINDOW),
+        dcc.Store(id=Ids.NODES),
+        dcc.Store(id=Ids.SCOPE),
         dcc.Store(id=Ids.PARAMS, data={}),
         dcc.Store(id=Ids.THEME, data=theme),
         dcc.Store(id=Ids.NAVIGATE),
@@ -102,7 +105,7 @@ def _nav_link(page: Page) -> Component:
 
 def register(app: Dash, library: Library) -> None:
     """Connect the frame's callbacks."""
-    shared = [Ids.PAGE, Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.THEME]
+    shared = [Ids.PAGE, Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.THEME, Ids.NODES, Ids.SCOPE]
     app.clientside_callback(
         ClientsideFunction("ckState", "read"),
         *(Output(name, "data") for name in shared),
@@ -141,7 +144,7 @@ def register(app: Dash, library: Library) -> None:
         Input(Ids.PAGE, "data"),
         State("frame", "className"),
     )
-    kept = [Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS]
+    kept = [Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.NODES, Ids.SCOPE]
     app.clientside_callback(
         ClientsideFunction("ckState", "removeRun"),
         *(Output(name, "data", allow_duplicate=True) for name in kept),
@@ -149,6 +152,7 @@ def register(app: Dash, library: Library) -> None:
         *(State(name, "data") for name in kept[:3]),
         prevent_initial_call=True,
     )
+    tables.register(app)
     _register_server(app, library)
 
 
@@ -157,13 +161,19 @@ def _register_server(app: Dash, library: Library) -> None:
 
     def show(
         page: str | None, runs: list[str] | None, theme: str | None, _tick: int,
-        selection: Any, window: Any, params: dict[str, str] | None,
+        selection: Any, window: Any, params: dict[str, str] | None, nodes: Any,
     ) -> Component | Any:  # fmt: skip
         if page is None:
             return no_update
         between = _between(window)
         state = ViewState(
-            page, tuple(runs or ()), Selection.from_data(selection), between, theme or "light", params or {}
+            page,
+            tuple(runs or ()),
+            Selection.from_data(selection),
+            between,
+            theme or "light",
+            params or {},
+            nodes or "",
         )
         return content_for(library, state)
 
@@ -174,7 +184,7 @@ def _register_server(app: Dash, library: Library) -> None:
         return details(library, runs or [], Selection.from_data(selection))
 
     page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
-    others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS)]
+    others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.NODES)]
     app.callback(
         Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others,
         running=[(Output("load-poll", "disabled"), True, False)],  # else each tick would start the page anew

@@ -26,7 +26,7 @@ _PAGE = 200
 
 
 def register_routes(server: Flask, library: Library) -> None:
-    """Add ``/api/timeline/{layout,window,links,step,find,area}`` to a server."""
+    """Add ``/api/timeline/{layout,window,links,step,find,area,marked}`` to a server."""
 
     def loaded() -> LoadedRun:
         return library.get(_text("run", 2_000))
@@ -59,7 +59,15 @@ def register_routes(server: Flask, library: Library) -> None:
         t0, t1 = _range()
         return data.sums(run, t0, t1, parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1], 100_000))
 
-    for answer in (layout, window, links, step, find, area):
+    def marked() -> dict[str, Any]:
+        run = loaded()
+        t0, t1 = _range()
+        rows = parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1])
+        return data.marked(
+            run, _text("nodes", 40_000), _integer("at", 0, 1000), t0, t1, _integer("width", 1, _MAX_WIDTH), rows
+        )
+
+    for answer in (layout, window, links, step, find, area, marked):
         path = f"/api/timeline/{answer.__name__}"
         server.add_url_rule(path, f"timeline-{answer.__name__}", _json(answer), methods=["GET"])
 

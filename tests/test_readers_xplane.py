@@ -120,6 +120,13 @@ def test_jax_collectives_have_groups_and_bytes(corpus: Path):
     assert (trace.edges.kinds == EdgeKind.DATA).sum() > 100
 
 
+def test_fusions_are_classified_by_what_they_contain(corpus: Path):
+    (trace,) = READER.read(Source(corpus / "collected/jax_0.10/train_step_4dev.xplane.pb"))
+    kinds = {trace.name_of(row): Category(int(trace.columns.category[row])) for row in trace.device_rows.tolist()}
+    assert kinds["ynn_fusion.2"] == Category.GEMM  # its computation is a dot
+    assert kinds["ynn_fusion"] == Category.REDUCTION  # multiply, then reduce
+
+
 def test_run_metadata_has_dependencies_and_bytes(corpus: Path):
     source = Source(corpus / "collected/tensorflow_2.21/run_metadata.pb")
     assert RUN_METADATA.sniff(source.head, source.name) > READER.sniff(source.head, source.name)

@@ -138,7 +138,9 @@ def test_any_value_survives_as_an_attribute(name, value):
     assert (list(found.values) if member.endswith("_list") else found) == value
 
 
-@pytest.mark.parametrize("value", [None, {}, {"a": [1, "b"]}, [1, "b"], [], 2**70, [2**64 - 1, 2**64 - 2]])
+@pytest.mark.parametrize(
+    "value", [None, {}, {"a": [1, "b"]}, [1, "b"], [], [[1, 2], [3]], 2**70, [2**64 - 1, 2**64 - 2]]
+)
 def test_other_values_become_json(value):
     message = messages()["AttributeProto"].FromString(bytes(attribute("x", value)))
     assert json.loads(message.string_val) == value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from chakra_core.classify import classify_names
 from chakra_core.readers import _kineto_nest as nest
 from chakra_core.readers._kineto_kinds import DERIVED_THREAD, DEVICE_PROCESS, HOST_DEFAULT, KINDS
 from chakra_core.readers._kineto_raw import RawEvents
-from chakra_core.readers._kineto_scan import MISSING
+from chakra_core.readers._kineto_scan import MISSING, Key
 from chakra_core.readers._kineto_text import loads_tolerant
 from chakra_core.schema import NO_TIME, Category, Domain, LaneKind
 from chakra_core.trace import Lane
@@ -20,6 +21,7 @@ from chakra_core.trace import Lane
 __all__ = ["Nodes", "build_nodes", "phase_is"]
 
 _NO_FIELD = -2147483648
+_ON_HOST = -2147483647
 _PARENT_RANK = {Category.ANNOTATION: 0, Category.PYTHON: 1, Category.HOST_OP: 2, Category.RUNTIME: 3}
 
 
@@ -56,7 +58,9 @@ class Nodes:
     @property
     def end(self) -> NDArray[np.int64]:
         """Start plus duration (NO_TIME where there is no start)."""
-        return np.where(self.start == NO_TIME, NO_TIME, self.start + self.dur)
+        end: NDArray[np.int64] = self.start + self.dur
+        end[self.start == NO_TIME] = NO_TIME
+        return end
 
     @property
     def is_work(self) -> NDArray[np.bool_]:
@@ -99,8 +103,8 @@ def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
 def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
     """Event rows that become nodes, the row that ends each (-1: it is complete), and which are asynchronous."""
     complete = np.flatnonzero(phase_is(raw, "X"))
-    begins, ends, unmatched = _pairs(raw, "B", "E", track_of(raw, np.arange(len(raw))))
-    starts, stops, strays = _pairs(raw, "bS", "eF", _async_keys(raw))
+    begins, ends, unmatched = _pairs(raw, "B", "E", lambda raw: track_of(raw, np.arange(len(raw))))
+    starts, stops, strays = _pairs(raw, "bS", "eF", _async_keys)
     problems["unmatched-end"] = unmatched + strays
     event = np.concatenate([complete, begins, starts])
     closing = np.concatenate([np.full(len(complete), -1, np.int64), ends, stops])
@@ -110,12 +114,13 @@ def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32]
 
 
 def _pairs(
-    raw: RawEvents, begin: str, end: str, track: NDArray[np.int64]
+    raw: RawEvents, begin: str, end: str, track_of_all: Callable[[RawEvents], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     is_begin = phase_is(raw, begin)
     rows = np.flatnonzero(is_begin | phase_is(raw, end))
     if not len(rows):
         return rows, rows, 0
+    track = track_of_all(raw)
     order = rows[np.lexsort((rows, raw.fields["ts"][rows], track[rows]))]
     partner, unmatched = nest.pair_events(order, track, is_begin)
     begins = rows[is_begin[rows]]
@@ -149,9 +154,11 @@ def _times(
     problems["unmatched-begin"] = np.flatnonzero(open_ended)
     dur[dur == MISSING] = 0
     problems["negative-duration"] = np.flatnonzero(dur < 0)
-    dur = np.clip(dur, 0, np.iinfo(np.int64).max // 4)
+    np.clip(dur, 0, np.iinfo(np.int64).max // 4, out=dur)
     problems["no-start-time"] = np.flatnonzero(~timed)
-    return np.where(timed, start + base_ns, NO_TIME), dur
+    start += base_ns
+    start[~timed] = NO_TIME
+    return start, dur
 
 
 def _kinds(raw: RawEvents, event: NDArray[np.int32], is_async: NDArray[np.bool_]) -> Nodes:
@@ -236,6 +243,7 @@ def _lanes(raw: RawEvents, nodes: Nodes) -> None:
     titles = _Titles.read(raw)
     pid, tid = raw.fields["pid"][nodes.event], raw.fields["tid"][nodes.event]
     _devices_by_process(raw, nodes, titles, pid, tid)
+    _devices_by_ordinal(raw, nodes)
     _fill_streams(raw, nodes, pid, tid)
     group, first, second = _lane_keys(raw, nodes, pid, tid)
     index, inverse = _number_lanes(group, first, second)
@@ -298,6 +306,22 @@ def _devices_by_process(raw: RawEvents, nodes: Nodes, titles: _Titles, pid: NDAr
         nodes.category[rows[(pid[rows] == one) & (tid[rows] == two)]] = Category.ANNOTATION
 
 
+def _devices_by_ordinal(raw: RawEvents, nodes: Nodes) -> None:
+    """XLA on CPU: what names an HLO instruction and its device is work of that device, on whatever thread it ran."""
+    instruction, ordinal = np.zeros(len(raw), np.bool_), np.full(len(raw), -1, np.int64)
+    sparse = raw.sparse
+    instruction[sparse[sparse[:, 1] == Key.HLO_OP, 0]] = True
+    stated = sparse[sparse[:, 1] == Key.ORDINAL]
+    ordinal[stated[:, 0]] = stated[:, 2]
+    of_node = ordinal[nodes.event]
+    rows = np.flatnonzero(
+        instruction[nodes.event] & (of_node >= 0) & (of_node < 2**20) & (nodes.category == Category.HOST_OP)
+        & (nodes.domain == Domain.HOST) & ~nodes.is_async
+    )  # fmt: skip
+    nodes.domain[rows], nodes.device[rows], nodes.stream[rows] = Domain.DEVICE, of_node[rows], _ON_HOST
+    _name_kernels(raw, nodes, rows)
+
+
 def _fill_streams(raw: RawEvents, nodes: Nodes, pid: NDArray[Any], tid: NDArray[Any]) -> None:
     """Device and stream of device events that do not state them: from pid and tid (``"stream 7"`` in 2021)."""
     numbers = np.array([_number(text) for text in raw.strings] + [_NO_FIELD], np.int64)
@@ -332,6 +356,7 @@ def _lane(
     if kind == 1 and DEVICE_PROCESS.search(titles.process.get(pid, "")):
         stream = titles.thread.get((pid, tid), stream)
     device = one if one != _NO_FIELD else -1
+    stream = f"device {one}" if two == _ON_HOST else stream
     title = {1: stream, 2: f"{stream} annotations", 3: f"{stream} waits"}[kind]
     lane_kind = LaneKind.STREAM if kind == 1 else LaneKind.ANNOTATION
     rank = (1, device, process, 0, two, str(kind), key)

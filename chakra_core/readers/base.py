@@ -145,7 +145,7 @@ class Source:
 
     @cached_property
     def compression(self) -> str:
-        """``""``, ``gzip``, ``zstd``, ``bz2`` or ``xz``, by the first bytes of the file.
+        """``""``, ``gzip``, ``zstd``, ``bz2``, ``xz``, or ``zip`` or ``tar`` (archives), by the first bytes of the file.
 
         Raises:
             UnknownFormat: it is a pipe, socket or device, on which reading could wait for ever.
@@ -154,16 +154,17 @@ class Source:
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise UnknownFormat(f"{self.path}: is not a regular file; write its content to one and open that")
         with self.path.open("rb") as file:
-            magic = file.read(6)
+            magic = file.read(262)
         for start, kind in (
             (b"\x1f\x8b", "gzip"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
             (b"BZh", "bz2"),
             (b"\xfd7zXZ\x00", "xz"),
+            (b"PK\x03\x04", "zip"),
         ):
             if magic.startswith(start):
                 return kind
-        return ""
+        return "tar" if magic[257:262] == b"ustar" else ""
 
     @cached_property
     def size(self) -> int:
@@ -171,8 +172,8 @@ class Source:
         return self.path.stat().st_size
 
     def open(self) -> io.BufferedReader:
-        """Decompressed content as a buffered stream that stops at the expansion cap."""
-        if not self.compression:
+        """Decompressed content as a buffered stream that stops at the expansion cap; archives as they are."""
+        if self.compression in ("", "zip", "tar"):
             return self.path.open("rb")
         limit = min(self.max_expanded, max(256 * 1024**2, MAX_RATIO * self.size))
         return io.BufferedReader(_Capped(_decompressor(self.path, self.compression), self.path, limit), 1024 * 1024)

@@ -190,6 +190,8 @@ def _build(source: Source, space: Any, found: _Collected) -> Trace:
     for at, collective in enumerate(collectives):
         if collective is not None:
             categories[at] = Category.COMMUNICATION
+        elif categories[at] == Category.OTHER and events[at].program in found.modules:
+            categories[at] = found.modules[events[at].program].works.get(events[at].hlo_op, Category.OTHER)
     columns = Columns.build(
         n,
         id=np.arange(n),

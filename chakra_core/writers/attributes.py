@@ -111,6 +111,7 @@ def _member(value: Any) -> str:
         return "string_val"
     if isinstance(value, list | tuple) and value:
         members = {_member(entry) for entry in value}
-        member = members.pop().replace("_val", "_list") if len(members) == 1 else "json"
-        return member if member in _NUMBERS else "json"
+        member = members.pop() if len(members) == 1 else "json"
+        listed = member.replace("_val", "_list") if member.endswith("_val") else "json"  # lists of lists are JSON
+        return listed if listed in _NUMBERS else "json"
     return "json"

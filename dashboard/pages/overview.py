@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
-from dash import ALL, MATCH, Dash, Input, Output, ctx, dcc, html, no_update
+from dash import Dash, dcc, html
 from dash.development.base_component import Component
 
 from chakra_core.analysis.breakdown import Breakdown, breakdowns
@@ -17,9 +17,8 @@ from dashboard.figures.bars import Bar, breakdown_bars, grouped_bars
 from dashboard.figures.categories import category_bars
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
-from dashboard.pages._overview_tables import KINDS, kernel_table, operator_table
+from dashboard.pages._overview_tables import kernel_table, operator_table
 from dashboard.pointers import Pointer, pointers
-from dashboard.state import Ids
 from dashboard.words import count, duration, plain
 
 __all__ = ["PAGE"]
@@ -233,7 +232,7 @@ def _finding(trace: Trace | None, finding: HealthFinding, ranks: int, at: int) -
 
 def _operators(loaded: LoadedRun, at: int, theme: str) -> Component:
     rank = loaded.run.ranks[0]
-    return operator_table(_operators_of(loaded), at, rank, theme, _whose(loaded.run))
+    return operator_table(_operators_of(loaded), loaded.run.traces[0], at, rank, theme, _whose(loaded.run))
 
 
 def _operators_of(loaded: LoadedRun) -> Operators:
@@ -244,7 +243,7 @@ def _operators_of(loaded: LoadedRun) -> Operators:
 def _kernels(loaded: LoadedRun, at: int, theme: str) -> Component:
     rank = loaded.run.ranks[0]
     found = loaded.result(("kernels", rank), lambda run: kernels(run.by_rank(rank)))
-    return kernel_table(found, at, rank, theme, _whose(loaded.run))
+    return kernel_table(found, loaded.run.traces[0], at, rank, theme, _whose(loaded.run))
 
 
 def _whose(run: Run) -> str:
@@ -252,24 +251,8 @@ def _whose(run: Run) -> str:
 
 
 def register(app: Dash, library: Library) -> None:
-    """Connect the tables: a row selects its node."""
-    del library
-    for kind in KINDS:
-        app.callback(
-            Output(Ids.SELECTION, "data", allow_duplicate=True),
-            Input({"type": kind, "at": ALL}, "selectedRows"),
-            prevent_initial_call=True,
-        )(_select)
-        app.callback(
-            Output({"type": kind, "at": MATCH}, "exportDataAsCsv"),
-            Input({"type": f"{kind}-csv", "at": MATCH}, "n_clicks"),
-            prevent_initial_call=True,
-        )(bool)
-
-
-def _select(chosen: list[list[dict[str, Any]] | None]) -> Any:
-    rows = [row for rows in chosen for row in rows or [] if ctx.triggered[0]["value"] == rows]
-    return {key: rows[0][key] for key in ("run", "rank", "row")} if rows else no_update
+    """Nothing to connect: the shell connects tables and buttons."""
+    del app, library
 
 
 PAGE = Page("overview", "Overview", "overview", layout, register, section="View")

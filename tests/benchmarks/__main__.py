@@ -53,15 +53,20 @@ class Bench:
         subprocess.run([sys.executable, "-m", "tests.benchmarks.files", kind, str(n), str(path)], check=True)
         return path
 
-    def way(self, name: str, path: Path) -> _Found:
-        """Run one way of reading a file; of three runs the one of median time."""
+    def way(self, name: str, path: Path, *, fastest: bool = False) -> _Found:
+        """Run one way of reading a file; of three runs (of one, where it takes long) the one of median time.
+
+        ``fastest`` takes the one with the fewest seconds of processor instead, always of three.
+        """
         rows: list[_Found] = []
-        while not rows or (len(rows) < 3 and rows[0]["seconds"] < _SHORT_S):
+        while not rows or (len(rows) < 3 and (fastest or rows[0]["seconds"] < _SHORT_S)):
             command = [sys.executable, "-m", "tests.benchmarks.ways", name, str(path)]
             out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             rows.append(json.loads(out.splitlines()[-1]))
         middle = statistics.median_low([row["seconds"] for row in rows])
         row = next(row for row in rows if row["seconds"] == middle)
+        if fastest:
+            row = min(rows, key=lambda one: one["cpu"])
         self.say(f"{name:14} {path.name:16} {row['seconds']:8.2f} s  {row['peak_mb']:7,.0f} MB")
         return {**row, "file_mb": path.stat().st_size / 1e6}
 
@@ -106,12 +111,12 @@ class Bench:
         path.unlink()
 
     def growth(self) -> None:
-        """Ours alone, from 10^5 to 10^7."""
+        """Ours alone, from 10^5 to 10^7; the fastest of three, for work of others only ever adds time."""
         for kind, way in (("et", "et_trace"), ("kineto", "kineto_trace")):
             rows = []
             for n in _GROWTH:
                 path = self.make(kind, self.size(n), f"growth.{'et' if kind == 'et' else 'json'}")
-                rows.append(self.way(way, path))
+                rows.append(self.way(way, path, fastest=True))
                 path.unlink()
             self.found[f"growth_{kind}"] = rows
 

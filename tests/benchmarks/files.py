@@ -24,6 +24,7 @@ __all__ = ["write_et", "write_kineto"]
 _OPERATORS = ("aten::mm", "aten::add_", "aten::native_layer_norm", "aten::_softmax", "aten::copy_", "autograd::engine")
 _SCHEMA = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None, *, ScalarType? dtype=None) -> Tensor"
 _TEMPLATES = 3000
+_BATCH = 10_000
 
 
 def write_et(path: Path, n: int, seed: int = 7) -> None:
@@ -35,19 +36,31 @@ def write_et(path: Path, n: int, seed: int = 7) -> None:
         meta.text(1, "0.0.4")
         meta.content(2, attribute("schema", "1.1.0-chakra.0.0.4"))
         file.write(varint(len(meta)) + meta)
-        for at in range(1, n + 1):
-            head, tail = rng.choice(tails)
-            node = Message()
-            node.number(1, at)
-            node += head
-            node.numbers(4, [max(1, at - rng.randrange(1, 50))])
-            node.numbers(5, [max(1, at - rng.randrange(1, 4000)) for _ in range(rng.choice((1, 1, 2, 2)))])
-            node += tail
-            node.content(10, attribute("rf_id", at))
-            file.write(varint(len(node)) + node)
+        for begin in range(1, n + 1, _BATCH):
+            file.writelines(_nodes(rng, tails, begin, min(begin + _BATCH, n + 1)))
 
 
-def _tail(rng: random.Random) -> tuple[Message, Message]:
+def _nodes(rng: random.Random, tails: list[tuple[bytes, bytes]], begin: int, stop: int) -> Iterator[bytes]:
+    """Nodes with their lengths before them; the bytes are put together by hand, which is three times as fast."""
+    number, random_ = attribute("rf_id", 0)[:-1], rng.random
+    for at in range(begin, stop):
+        head, tail = tails[int(random_() * _TEMPLATES)]
+        control = varint(max(1, at - 1 - int(random_() * 49)))
+        data = varint(max(1, at - 1 - int(random_() * 3999)))
+        if random_() < 0.5:
+            data += varint(max(1, at - 1 - int(random_() * 3999)))
+        me = varint(at)
+        size = len(number) + len(me)
+        parts = (
+            b"\x08", me, head, b"\x22", bytes([len(control)]), control, b"\x2a", bytes([len(data)]), data, tail,
+            b"\x52", bytes([size]), number, me,
+        )  # fmt: skip
+        node = b"".join(parts)
+        yield varint(len(node))
+        yield node
+
+
+def _tail(rng: random.Random) -> tuple[bytes, bytes]:
     head, tail = Message(), Message()
     head.text(2, f"{rng.choice(_OPERATORS)}_{rng.randrange(60)}")
     head.number(3, 4)
@@ -63,7 +76,7 @@ def _tail(rng: random.Random) -> tuple[Message, Message]:
               "fw_tid": 0, "op_schema": _SCHEMA, "is_cpu_op": rng.random() < 0.75, "kernel_backend": ""}  # fmt: skip
     for name, value in values.items():
         tail.content(10, attribute(name, value))
-    return head, tail
+    return bytes(head), bytes(tail)
 
 
 _PID, _MAIN, _BACKWARD = 6583, 6583, 7120

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def test_a_row_of_a_table_selects_the_longest_instance(page, base_url):
     open_run(page, base_url, "built/ranks")
     page.locator(".ag-row [col-id=name]:has-text('gemm')").last.click()
-    page.wait_for_url(re.compile(r"node=0\.0\.1$"))
+    page.wait_for_url(re.compile(r"node=0\.0\.1&nodes=0\.0\.n\d+$"))
     assert page.locator("#details h3").first.inner_text() == "gemm"
     assert "400 ns" in page.locator("#details").inner_text()
 
