@@ -115,12 +115,8 @@ def _may_be_trace(path: Path) -> bool:
 def _kind(path: Path) -> str:
     """Name of the reader that recognises a file; empty where none does."""
     try:
-<<<<<<< HEAD
-        return _reader_for(Source(path)).name
-=======
         source = Source(path)
-        return _ARCHIVE if is_archive(source) else guess_reader(source).name
->>>>>>> main
+        return _ARCHIVE if is_archive(source) else _reader_for(source).name
     except (ChakraError, OSError):
         return ""
 
