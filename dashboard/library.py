@@ -122,6 +122,7 @@ class Library:
         roots: what may be opened, by name.
         memory_limit: bytes of loaded runs beyond which the least recently used are forgotten.
         store: keeps opened runs on disk; None: each is read from its files every time.
+        upload_store: the same for uploads.
         patience: seconds that :meth:`get` waits for a run; None: until it is loaded. A server sets it, so that a few
             long loads cannot hold all of its threads.
         prepare: called in the background with each run once it is loaded, to work out what its first pages need.
@@ -134,6 +135,7 @@ class Library:
         *,
         memory_limit: int = 8_000_000_000,
         store: Store | None = None,
+        upload_store: Store | None = None,
         patience: float | None = None,
         prepare: Callable[[LoadedRun], object] | None = None,
         in_use_s: float = 30.0,
@@ -141,6 +143,7 @@ class Library:
         self.roots = {name: path.resolve() for name, path in roots.items()}
         self._limit = memory_limit
         self._store = store
+        self._upload_store = upload_store
         self._patience = patience
         self._prepare = prepare
         self._in_use_s = in_use_s
@@ -237,7 +240,7 @@ class Library:
         if loaded is not None and self._prepare is not None:
             try:
                 self._prepare(loaded)
-            except Exception:  # what fails here fails again, and is said, where a page asks for it
+            except Exception:  # noqa: BLE001 - what fails here fails again, and is said, where a page asks for it
                 _LOG.exception("preparing %s failed", ref)
 
     def _try_load(self, ref: str, job: _Job) -> LoadedRun | None:
@@ -263,7 +266,7 @@ class Library:
             _LOG.exception("opening %s failed", ref)
             job.error = ChakraError(self._public(f"{ref}: cannot be opened: {type(error).__name__}: {error}"))
             return None
-        loaded = LoadedRun(ref, run, used=time.monotonic(), store=self._store)
+        loaded = LoadedRun(ref, run, used=time.monotonic(), store=self._store_of(ref))
         with self._lock:
             self._loaded[ref] = loaded
             self._jobs.pop(ref, None)
@@ -280,12 +283,16 @@ class Library:
                 return Projection.of(ref).apply(base)
         path = self.path_of(ref)
         self._check_links(ref, path)
-        kept = self._store.find([path], progress=progress) if self._store else None
+        store = self._store_of(ref)
+        kept = store.find([path], progress=progress) if store else None
         if kept is not None:
             return kept
         with self._turn(progress):
             progress(0.0, "reading")
-            return (self._store.open_run if self._store else open_run)([path], progress=progress)
+            return (store.open_run if store else open_run)([path], progress=progress)
+
+    def _store_of(self, ref: str) -> Store | None:
+        return self._upload_store if ref.startswith(f"{UPLOADS}/") else self._store
 
     @contextlib.contextmanager
     def _turn(self, progress: Callable[[float, str], None]) -> Iterator[None]:

@@ -132,8 +132,8 @@ class Source:
 
     path: Path
     max_expanded: int = MAX_EXPANDED_BYTES
-    siblings: int = 1
     progress: Progress = field(default=no_progress, repr=False, compare=False)
+    siblings: int = 1
 
     @property
     def name(self) -> str:

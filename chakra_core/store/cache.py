@@ -103,7 +103,9 @@ class Store:
                 return found
             progress(0.99, "keeping it for the next time")
             self._save(key, "run", lambda: run_to_parts(run, files))
-            found = self._load(key, "run", lambda header, arrays: parts_to_run(header, arrays, files, _read_anew)) or run
+            found = (
+                self._load(key, "run", lambda header, arrays: parts_to_run(header, arrays, files, _read_anew)) or run
+            )
         self._keys[found] = key
         return found
 
