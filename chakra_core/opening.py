@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chakra_core.errors import ChakraError, CorruptTrace, UnknownFormat
 from chakra_core.health import check_run, check_trace
+from chakra_core.link.pairs import link_traces
 from chakra_core.readers import guess_reader, list_readers
 from chakra_core.readers._archive import is_archive, read_archive
 from chakra_core.readers.astrasim_log import is_rotated_log
@@ -31,6 +32,9 @@ _NOT_TRACES = (".md", ".txt.license", ".py", ".toml", ".png", ".xml", ".csv.lice
 _MAX_FILES = 100_000
 _LOOK = 64  # files between reports of progress
 _ARCHIVE = "archive"
+
+_HOST_FOLDER = re.compile(r"(?i)host|(?<![a-z])(?:et|eg)(?![a-z])")
+_DEVICE_FOLDER = re.compile(r"(?i)device|kineto|profil|gpu")
 
 DEFAULT_DEVICE = "H100 SXM"
 """Catalogue entry that traces without durations are simulated on when they are opened; the run says so."""
@@ -77,7 +81,8 @@ def discover(path: str | Path, *, progress: Progress = no_progress) -> list[RunF
     """The runs at a path: a file is one run; a folder is grouped into runs, recursively.
 
     In a folder, files that differ only in a rank number (``name.<rank>.et``, ``…rank-3…``), and the per-process
-    files of one PyTorch profiler session (``host_pid.time.pt.trace.json``), are one run each.
+    files of one PyTorch profiler session (``host_pid.time.pt.trace.json``), are one run each. So are the host traces
+    and the profiles of the same ranks, beside each other or in folders named for what they hold (``host``, ``device``).
 
     Raises:
         UnknownFormat: a folder that holds no file a reader recognises, or too many files.
@@ -99,7 +104,28 @@ def discover(path: str | Path, *, progress: Progress = no_progress) -> list[RunF
                 groups[found.parent, f"{kind}:{_stem(found)}"].append(found)
     if not groups:
         raise UnknownFormat(f"{root}: no file in it is a trace in a known format")
-    return [_run_files(root, parent, files) for (parent, _), files in groups.items()]
+    return _paired(root, [_run_files(root, parent, files) for (parent, _), files in groups.items()])
+
+
+def _paired(root: Path, found: list[RunFiles]) -> list[RunFiles]:
+    """Host traces and profiles that are as many, one group of each in one place, made one run."""
+    kinds = {id(run): _kind(run.paths[0]) for run in found}
+    places: dict[tuple[Path, int], dict[str, list[RunFiles]]] = defaultdict(lambda: {"pytorch-et": [], "kineto": []})
+    for run in found:
+        kind = kinds[id(run)]
+        if kind in ("pytorch-et", "kineto"):
+            parent = run.paths[0].parent
+            places[parent, len(run.paths)][kind].append(run)
+            if (_HOST_FOLDER if kind == "pytorch-et" else _DEVICE_FOLDER).search(parent.name):
+                places[parent.parent, len(run.paths)][kind].append(run)
+    merged: dict[int, RunFiles] = {}
+    for (place, _), sides in places.items():
+        hosts, devices = sides["pytorch-et"], sides["kineto"]
+        if len(hosts) == len(devices) == 1 and id(hosts[0]) not in merged and id(devices[0]) not in merged:
+            label = root.name if place in (root, root.parent) else place.name
+            both = RunFiles(label, (*hosts[0].paths, *devices[0].paths))
+            merged[id(hosts[0])] = merged[id(devices[0])] = both
+    return list(dict.fromkeys(merged.get(id(run), run) for run in found))
 
 
 def _may_be_trace(path: Path) -> bool:
@@ -173,7 +199,8 @@ def open_files(
     if not traces:
         raise errors[0] if errors else CorruptTrace(f"{', '.join(map(str, files))}: holds no trace")
     progress(0.9, "placing ranks and times")
-    return assemble(traces, label, [*findings, *([_unreadable(errors)] if errors else [])])
+    traces, linked = link_traces(traces)
+    return assemble(traces, label, [*findings, *linked, *([_unreadable(errors)] if errors else [])])
 
 
 def expand(
@@ -201,8 +228,9 @@ def expand(
 
 
 def _one_format(found: list[RunFiles]) -> list[RunFiles]:
-    kinds = [_kind(run.paths[0]) for run in found]
-    order = [*(reader.name for reader in list_readers()), _ARCHIVE]
+    kinds = ["+".join(dict.fromkeys((_kind(run.paths[0]), _kind(run.paths[-1])))) for run in found]
+    pairs = dict.fromkeys(kind for kind in kinds if "+" in kind)
+    order = [*pairs, *(reader.name for reader in list_readers()), _ARCHIVE]
     counts = {
         kind: sum(len(run.paths) for run, other in zip(found, kinds, strict=True) if other == kind) for kind in kinds
     }

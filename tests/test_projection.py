@@ -106,7 +106,7 @@ def test_rules_by_category_and_roofline():
         "compute-bound kernels scaled by peak FLOP/s": 1,
         "memory-bound kernels and copies scaled by memory bandwidth": 2,
         "unclassified kernels left as measured": 1,
-        "copies between host and device left as measured": 1,
+        "copies between host and device scaled by the host link": 1,
     }
 
 

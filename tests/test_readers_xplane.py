@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chakra_core.errors import CorruptTrace
@@ -73,11 +75,47 @@ def test_times_links_and_operands(tmp_path: Path):
     assert trace.attributes_of(0)["offset_ps"] == 1_999
 
 
-def test_damaged_profile_is_an_error_with_its_name(tmp_path: Path):
-    path = tmp_path / "bad.xplane.pb"
+def test_a_cut_profile_gives_the_planes_before_the_cut(tmp_path: Path):
+    path = tmp_path / "cut.xplane.pb"
     path.write_bytes(gpu_profile().SerializeToString()[:-3])
-    with pytest.raises(CorruptTrace, match=r"bad\.xplane\.pb"):
+    (trace,) = READER.read(Source(path))
+    assert [trace.name_of(row) for row in range(len(trace))] == ["fusion_a", "fusion_b"]
+    assert "truncated" in {finding.code for finding in trace.health}
+    path.write_bytes(gpu_profile().SerializeToString()[:20])
+    with pytest.raises(CorruptTrace, match=r"cut\.xplane\.pb"):
         READER.read(Source(path))
+
+
+def test_damage_anywhere_is_an_error_or_a_trace(tmp_path: Path):
+    whole = gpu_profile().SerializeToString()
+    rng = np.random.default_rng(11)
+    path = tmp_path / "bad.xplane.pb"
+    opened = 0
+    for _ in range(400):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(whole), 3):
+            data[at] = rng.integers(0, 256)
+        path.write_bytes(bytes(data[: rng.integers(len(whole) // 2, len(whole) + 1)]))
+        try:
+            (trace,) = READER.read(Source(path))
+        except CorruptTrace:
+            continue
+        opened += 1
+        assert (trace.columns.dur_ns >= 0).all()
+        for row in range(len(trace)):
+            json.dumps(trace.attributes_of(row))
+    assert opened > 50
+
+
+def test_empty_stats_and_numbers_out_of_range(tmp_path: Path):
+    space = gpu_profile()
+    event = space.planes[2].lines[0].events.add(metadata_id=2, offset_ps=2**62, duration_ps=2**62)
+    for _ in range(50):
+        event.stats.add()
+    event.stats.add(metadata_id=1, uint64_value=2**64 - 1)
+    (trace,) = READER.read(write(tmp_path, space))
+    assert (trace.columns.dur_ns >= 0).all()
+    assert trace.columns.correlation.min() == -1
 
 
 def test_collectives_in_instruction_text():

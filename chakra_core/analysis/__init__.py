@@ -14,6 +14,8 @@ ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.breakdown",
     "chakra_core.analysis.operators",
     "chakra_core.analysis.critical_path",
+    "chakra_core.analysis.launch",
+    "chakra_core.analysis.host",
 )
 """Modules whose ``as_json(trace, scope)`` gives keys of the document that ``analyze`` prints, in its order."""
 

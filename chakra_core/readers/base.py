@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.errors import CorruptTrace, LimitExceeded, UnknownFormat
 from chakra_core.trace import Trace
 
-__all__ = ["HEAD_BYTES", "Packed", "Progress", "Reader", "Source", "no_progress"]
+__all__ = ["HEAD_BYTES", "Numbered", "Packed", "Progress", "Reader", "Source", "no_progress"]
 
 HEAD_BYTES = 64 * 1024
 """How much decompressed content a reader sees to recognise a format."""
@@ -37,6 +38,15 @@ Progress = Callable[[float, str], None]
 
 def no_progress(share: float, message: str) -> None:
     """Ignore progress."""
+
+
+@runtime_checkable
+class Numbered(Protocol):
+    """An attribute source that knows some integer attributes of all rows at once."""
+
+    def numbers(self, name: str) -> NDArray[np.int64] | None:
+        """The attribute of every row (int64); None where it is not kept. Absent values are below 1."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

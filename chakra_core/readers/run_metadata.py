@@ -14,7 +14,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from chakra_core.errors import CorruptTrace
-from chakra_core.readers._xplane_events import text_of
+from chakra_core.readers._xplane_table import text_of
 from chakra_core.readers.base import Source
 from chakra_core.readers.proto import run_metadata_pb2
 from chakra_core.schema import Category, Domain, EdgeKind, LaneKind, Severity

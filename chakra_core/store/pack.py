@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.link.combine import LinkedAttributes
 from chakra_core.readers.base import Packed
 from chakra_core.schema import COLUMNS, Domain, LaneKind, Severity, TimeKind
 from chakra_core.trace import (
@@ -38,7 +39,7 @@ __all__ = ["Unstorable", "layouts_to_parts", "parts_to_layouts", "parts_to_run",
 Parts = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 Open = Callable[[Path], Sequence[Trace]]
 
-_RESTORERS = frozenset({"chakra_core.readers.chakra_et", "chakra_core.readers.kineto"})
+_RESTORERS = frozenset(f"chakra_core.readers.{name}" for name in ("chakra_et", "kineto", "pytorch_et"))
 _LAYOUT_ARRAYS = ("row_ptr", "crowded", "node", "start", "dur", "category", "peaks", "levels", "mass")
 
 
@@ -94,7 +95,7 @@ def _trace_parts(
         "lanes": [_plain(lane) for lane in trace.lanes],
         "health": [_plain(finding) for finding in trace.health],
         "markers": trace.markers is not None,
-        "attributes": _put_attributes(arrays, prefix, trace.attributes_of),
+        "attributes": _put_attributes(arrays, prefix, trace.attributes_of, places),
     }
 
 
@@ -106,10 +107,26 @@ def _plain(value: Any) -> dict[str, Any]:
     }
 
 
-def _put_attributes(arrays: dict[str, NDArray[Any]], prefix: str, source: AttributeSource) -> dict[str, Any] | None:
+def _put_attributes(
+    arrays: dict[str, NDArray[Any]], prefix: str, source: AttributeSource, places: Mapping[str, int]
+) -> dict[str, Any] | None:
     """How attributes are found again: None where there are none, without a module where the file is read anew."""
     if source is no_attributes:
         return None
+    if isinstance(source, LinkedAttributes):
+        parts = []
+        for at, (path, part, rows) in enumerate(zip(source.paths, source.sources, source.rows, strict=True)):
+            if path not in places:
+                raise Unstorable(f"{path} is none of the files")
+            arrays[f"{prefix}{at}/attributes.rows"] = rows
+            parts.append(
+                {
+                    "file": places[path],
+                    "order": 0,
+                    "attributes": _put_attributes(arrays, f"{prefix}{at}/", part, places),
+                }
+            )
+        return {"linked": parts}
     pack = getattr(source, "pack", None)
     if pack is None:
         return {"module": ""}
@@ -164,7 +181,7 @@ def _trace(
     return Trace(
         columns, _texts(arrays, f"{prefix}names"), lanes, edges, TraceMeta(**meta),
         shapes=_texts(arrays, f"{prefix}shapes"), health=tuple(map(_finding, part["health"])), markers=markers,
-        attributes_of=_attributes(part, prefix, arrays, path, read),
+        attributes_of=_attributes(part, prefix, arrays, files, read),
     )  # fmt: skip
 
 
@@ -177,11 +194,19 @@ def _finding(part: Mapping[str, Any]) -> HealthFinding:
 
 
 def _attributes(
-    part: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]], path: Path, read: Open
+    part: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]], files: Sequence[Path], read: Open
 ) -> AttributeSource:
     kept = part["attributes"]
     if kept is None:
         return no_attributes
+    if "linked" in kept:
+        inner = [(f"{prefix}{at}/", entry) for at, entry in enumerate(kept["linked"])]
+        return LinkedAttributes(
+            [str(files[entry["file"]]) for _, entry in inner],
+            [_attributes(entry, place, arrays, files, read) for place, entry in inner],
+            [arrays[f"{place}attributes.rows"] for place, _ in inner],
+        )
+    path = files[part["file"]]
     if kept["module"] not in _RESTORERS:
         return _ReadAnew(path, part["order"], read)
     own = {name: arrays[f"{prefix}attributes.{name}"] for name in kept["arrays"]}

@@ -49,6 +49,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         "time_kind": str(meta.time_kind),
         "span_ns": trace.span_ns,
         "hardware": meta.hardware,
+        "link": meta.details.get("link"),
         "health": [_finding(finding) for finding in trace.health],
     }
 
