@@ -77,8 +77,7 @@ def heatmap_figure(
             zmin=0,
             zmax=top,
             colorscale=SCALES[theme],
-            customdata=_shares(result) if brief else _explain(result, origin_ns),
-            hovertemplate=_BRIEF.replace("UNIT", unit) if brief else "%{customdata}<extra></extra>",
+            **_hover(result, origin_ns, unit, brief=brief),
             xgap=0 if values.shape[1] > 200 else 1,
             ygap=0 if values.shape[0] > 200 else 1,
             colorbar={
@@ -90,7 +89,7 @@ def heatmap_figure(
         )
     )
     labels = row_labels(result)
-    step = max(1, -(-len(labels) // 48))
+    step = -(-len(labels) // 48) or 1
     figure.update_layout(
         template=template(theme),
         height=_height(len(labels)),
@@ -127,6 +126,13 @@ def _height(rows: int) -> int:
 def _escaped(text: str) -> str:
     """Text of a trace is never markup for Plotly."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _hover(result: Heatmap, origin_ns: int, unit: str, *, brief: bool) -> dict[str, object]:
+    """What each cell says under the pointer."""
+    if brief:
+        return {"customdata": _shares(result), "hovertemplate": _BRIEF.replace("UNIT", unit)}
+    return {"customdata": _explain(result, origin_ns), "hovertemplate": "%{customdata}<extra></extra>"}
 
 
 def _shares(result: Heatmap) -> np.ndarray:
