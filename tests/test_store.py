@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import chakra_core.opening
+import chakra_core.readers
 from chakra_core.lod import build
 from chakra_core.opening import open_run
+from chakra_core.readers.base import Source
 from chakra_core.samples import samples_root
 from chakra_core.schema import COLUMNS
 from chakra_core.store import Store, default_folder
 from chakra_core.store.blocks import Damaged, read_blocks, write_blocks
-from chakra_core.trace import Run
+from chakra_core.trace import Run, Trace
+from tests.builder import make_trace, node
 from tests.conftest import ROOT, corpus_root
 
 KINETO = "pytorch_ddp_gloo_4_ranks"
@@ -109,6 +116,53 @@ def xplanes() -> list[Path]:
 def test_profiles_of_tensorflow_and_jax(store, path):
     store.open_run([path])
     assert_same(open_run([path]), store.open_run([path]))
+
+
+@pytest.mark.parametrize("name", ["ranks.tar", "ranks.tar.gz", "ranks.zip"])
+def test_an_archive_opens_again_as_it_was(store, tmp_path, name):
+    files = sorted((samples_root() / "transformer_dp2_tp4_simulated_h100").glob("*.et"))[:2]
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in files:
+                archive.write(file, f"inner/{file.name}")
+    else:
+        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:
+            for file in files:
+                archive.add(file, f"inner/{file.name}")
+    store.open_run([path])
+    assert len(entries(store)) == 1
+    again = store.open_run([path])
+    assert again.traces[1].meta.path == f"{path}/inner/{files[1].name}"
+    assert again.traces[1].attributes_of(7)
+    assert_same(open_run([path]), again, attributes=9)
+
+
+class _Backwards:
+    """A format whose files hold two ranks, the last one first, and whose attributes cannot be kept."""
+
+    name, description, suffixes = "backwards", "", ()
+
+    def sniff(self, head: bytes, name: str) -> float:
+        return float(head.startswith(b"backwards") and bool(name))
+
+    def read(self, source: Source) -> list[Trace]:
+        both = [make_trace([node("a", rank, 1)], rank=rank) for rank in (1, 0)]
+        return [
+            trace.with_(
+                meta=dataclasses.replace(trace.meta, path=str(source.path)),
+                attributes_of=functools.partial(lambda said, _row: {"rank": said}, trace.meta.rank),
+            )
+            for trace in both
+        ]
+
+
+def test_attributes_that_are_read_anew_are_those_of_the_rank(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(chakra_core.readers, "_plugins", lambda: (_Backwards(),))
+    path = tmp_path / "two.ranks"
+    path.write_text("backwards")
+    store.open_run([path])
+    assert [trace.attributes_of(0) for trace in store.open_run([path]).traces] == [{"rank": 0}, {"rank": 1}]
 
 
 def test_changed_content_is_read_anew_and_a_copy_is_not(store, tmp_path):

@@ -29,8 +29,11 @@ MAX_EXPANDED_BYTES = 64 * 1024**3
 _BLOCK = 1024 * 1024
 
 MAX_RATIO = 200
-"""Largest expansion factor believed; beyond it (and beyond 256 MiB) a file is taken for a decompression bomb. Traces
-reach about 50; gzip can do no more than 1030."""
+"""Largest expansion factor believed; beyond it (and ``BELIEVED_BYTES``) a file is taken for a decompression bomb. Real
+traces reach about 35; gzip can do no more than 1030."""
+
+BELIEVED_BYTES = 256 * 1024**2
+"""Expanded size that is believed whatever the factor."""
 
 Progress = Callable[[float, str], None]
 """Called with the share done (0..1) and what is going on; may raise to cancel."""
@@ -185,7 +188,7 @@ class Source:
         """Decompressed content as a buffered stream that stops at the expansion cap; archives as they are."""
         if self.compression in ("", "zip", "tar"):
             return self.path.open("rb")
-        limit = min(self.max_expanded, max(256 * 1024**2, MAX_RATIO * self.size))
+        limit = min(self.max_expanded, max(BELIEVED_BYTES, MAX_RATIO * self.size))
         return io.BufferedReader(_Capped(_decompressor(self.path, self.compression), self.path, limit), 1024 * 1024)
 
     @cached_property
