@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
-from dashboard import tables
+from dashboard import scope_bar, tables
 from dashboard.details import details
 from dashboard.icons import icon
 from dashboard.library import Library
@@ -58,7 +58,10 @@ def layout(settings: Settings) -> Component:
         [
             html.Header([_brand(), html.Div(id="run-chips", className="ck-chips"), _tools()], className="ck-header"),
             html.Nav(_nav(), className="ck-nav", **{"aria-label": "Pages"}),
-            html.Main([html.Div(id="problems"), html.Div(id=Ids.CONTENT, className="ck-content")], className="ck-main"),
+            html.Main(
+                [html.Div(id="problems"), scope_bar.layout(), html.Div(id=Ids.CONTENT, className="ck-content")],
+                className="ck-main",
+            ),
             html.Aside(html.Div(id="details", className="ck-details-body"), id="details-panel", className="ck-details"),
             html.Div(id="toast", className="ck-toast", role="alert"),
         ],
@@ -153,6 +156,7 @@ def register(app: Dash, library: Library) -> None:
         prevent_initial_call=True,
     )
     tables.register(app)
+    scope_bar.register(app, library, _is_scoped)
     _register_server(app, library)
 
 
@@ -160,10 +164,10 @@ def _register_server(app: Dash, library: Library) -> None:
     """The callbacks that need the server: content, chips, details, loading."""
 
     def show(
-        page: str | None, runs: list[str] | None, theme: str | None, _tick: int,
+        page: str | None, runs: list[str] | None, theme: str | None, _tick: int, scope: str | None,
         selection: Any, window: Any, params: dict[str, str] | None, nodes: Any,
     ) -> Component | Any:  # fmt: skip
-        if page is None:
+        if page is None or (ctx.triggered_id == Ids.SCOPE and not _is_scoped(page)):
             return no_update
         between = _between(window)
         state = ViewState(
@@ -174,6 +178,7 @@ def _register_server(app: Dash, library: Library) -> None:
             theme or "light",
             params or {},
             nodes or "",
+            scope or "",
         )
         return content_for(library, state)
 
@@ -186,7 +191,7 @@ def _register_server(app: Dash, library: Library) -> None:
     page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
     others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.NODES)]
     app.callback(
-        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others,
+        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, Input(Ids.SCOPE, "data"), *others,
         running=[(Output("load-poll", "disabled"), True, False)],  # else each tick would start the page anew
     )(show)  # fmt: skip
     app.callback(Output("run-chips", "children"), runs, tick)(chips)
@@ -255,6 +260,10 @@ def _between(window: Any) -> tuple[int, int] | None:
         return None
     first, last = int(window[0]), int(window[1])
     return (first, last) if 0 <= first < last else None
+
+
+def _is_scoped(slug: str) -> bool:
+    return any(page.slug == slug and page.scoped for page in PAGES)
 
 
 def content_for(library: Library, state: ViewState) -> Component:

@@ -30,6 +30,8 @@ OVERVIEW_BINS = 600
 OVERVIEW_GROUPS = ("compute", "communication", "memory", "host")
 _NAME = 200
 _MOST_LINKS = 60
+_DEEP = 12
+"""Rows of a host thread that are looked at for the overview strip."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +140,13 @@ def _overview(rows: Rows) -> dict[str, Any]:
     device = any(_is_device(trace, lane) for trace, layout in _pairs(rows) for lane in layout.lanes)
     total = np.zeros((OVERVIEW_BINS, len(OVERVIEW_GROUPS)), np.int64)
     for trace, layout in _pairs(rows):
-        top = [lane.first for lane in layout.lanes if _is_device(trace, lane) == device]
-        total += busy(layout, top, t0, t1, OVERVIEW_BINS, _groups())
+        lanes = [lane for lane in layout.lanes if _is_device(trace, lane) == device]
+        if device:
+            total += busy(layout, [lane.first for lane in lanes], t0, t1, OVERVIEW_BINS, _groups())
+            continue
+        for lane in lanes:  # operators nest under annotations, at any depth: the busiest of a thread's rows counts
+            deep = range(lane.first, lane.first + min(lane.rows, _DEEP))
+            total += np.max([busy(layout, [row], t0, t1, OVERVIEW_BINS, _groups()) for row in deep], axis=0)
     scaled = np.round(1000 * total / max(int(total.sum(axis=1).max()), 1)).astype(int)
     return {
         "bin": max(-((t0 - t1) // OVERVIEW_BINS), 1),

@@ -108,6 +108,24 @@ def test_one_stream_waits_for_another():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("gap", "expected"), [(3_000, "communication"), (30_000, "launch")])
+def test_a_wait_for_another_stream_that_the_trace_only_shows(gap, expected):
+    trace = make_trace(
+        [
+            call("cudaLaunchKernel", 0, 2_000), node("nccl", 5_000, 200_000, "gpu:8", parent=0, comm_op=CommOp.ALL_REDUCE),
+            call("cudaStreamWaitEvent", 3_000, 1_000),
+            call("cudaLaunchKernel", 4_000, 2_000), node("kernel", 205_000 + gap, 300_000, "gpu:7", parent=3),
+        ]
+    )  # fmt: skip
+    causes = causes_of(measured_path(trace))
+    assert expected in causes
+    assert causes == (
+        {"launch": 5_000, "communication": 200_000, "sync": gap, "compute": 300_000}
+        if expected == "communication"
+        else {"host": 3_000, "launch": 201_000 + gap, "compute": 300_000}
+    )
+
+
 def test_a_copy_that_its_call_waited_for():
     trace = make_trace(
         [

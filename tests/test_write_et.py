@@ -83,7 +83,7 @@ def test_fields_and_attribute_types(tmp_path):
         {"src": ("int32_val", 2), "dst": ("int32_val", 1), "tag": ("int32_val", 0)},
     ]
     assert (list(send.data_deps), list(send.ctrl_deps)) == ([102], [101])
-    assert (list(gemm.data_deps), list(gemm.ctrl_deps)) == ([], [100])
+    assert (list(gemm.data_deps), list(gemm.ctrl_deps)) == ([100], [])
 
 
 def test_compressed_file_holds_the_same(tmp_path):

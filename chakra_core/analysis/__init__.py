@@ -16,6 +16,7 @@ ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.critical_path",
     "chakra_core.analysis.launch",
     "chakra_core.analysis.host",
+    "chakra_core.analysis.findings",
 )
 """Modules whose ``as_json(trace, scope)`` gives keys of the document that ``analyze`` prints, in its order."""
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chakra_core.schema import Category, Domain, EdgeKind
 from chakra_core.trace import Trace
 
-__all__ = ["SYNC_CALLS", "Waits", "find_waits", "is_sync_call"]
+__all__ = ["LIKELY_NS", "STOOD_NS", "SYNC_CALLS", "Waits", "find_waits", "is_sync_call"]
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -19,7 +19,15 @@ Mask = NDArray[np.bool_]
 SYNC_CALLS: tuple[str, ...] = ("devicesynchronize", "ctxsynchronize", "streamsynchronize", "eventsynchronize")
 """A runtime call whose name holds one of these waits for the device (CUDA, HIP, MUSA and others name them alike)."""
 
+LIKELY_NS = 10_000
+"""How soon after work on another stream a kernel must start to have waited for it, where the trace does not say."""
+
+STOOD_NS = 20_000
+"""How long it must have stood still before."""
+
+_NEAR = 8
 _MAX_NAME = 48
+_LOOK_BACK = 64
 _ENGINE = "autograd::engine::evaluate_function"
 
 
@@ -70,7 +78,8 @@ def find_waits(trace: Trace, rows: I64, first: I32, last: I32, *, inter_thread: 
     launch = np.where(device, slot_of[c.parent[rows]], -1).astype(np.int32)
     launch[(launch >= 0) & device[launch]] = -1
     finder = _Finder(trace, rows, slot_of, first, last, launch)
-    parts = [finder.synchronised(), finder.last_calls(), finder.blocking_copies()]
+    stated = finder.synchronised()
+    parts = [stated, finder.other_calls(stated[1]), finder.blocking_copies(), finder.likely()]
     blocked = np.zeros(len(rows), np.bool_)
     for _, call, _ in parts:
         blocked[call[~device[call]]] = True
@@ -150,34 +159,42 @@ class _Finder:
         weighs = np.where(self.end[work] == latest[waiting], np.maximum(self.end[waiting] - since, 0), 0)
         return work, waiting, weighs
 
-    def last_calls(self) -> tuple[I64, I64, I64]:
-        """The last synchronising call of each thread, where nothing follows that an edge could lead to."""
-        none = np.zeros(0, np.int64)
-        if not len(self.calls):
-            return none, none, none
-        is_last = np.r_[self.lane[self.calls][1:] != self.lane[self.calls][:-1], True]
-        pairs: list[tuple[int, int]] = []
-        work = np.flatnonzero(self.device)
-        issued = np.where(self.launch[work] >= 0, self.start[self.launch[work]], self.start[work])
-        for call in self.calls[is_last].tolist():
-            after = (self.lane == self.lane[call]) & (self.start >= self.end[call]) & (self.rows != self.rows[call])
-            if after.any():
-                continue
-            pairs += [(slot, call) for slot in self._awaited(call, work, issued)]
-        if not pairs:
-            return none, none, none
-        return self._weighed(*np.array(pairs, np.int64).T)
+    def other_calls(self, known: I64) -> tuple[I64, I64, I64]:
+        """Synchronising calls whose waits the trace does not state (``known`` are those where it does).
 
-    def _awaited(self, call: int, work: I64, issued: I64) -> list[int]:
-        """Work launched before a call that ended by its end: the last of each stream, or the one that ends last."""
-        done = work[(issued < self.start[call]) & (self.end[work] <= self.end[call])]
-        if not len(done):
-            return []
-        done = done[np.argsort(self.end[done], kind="stable")]
-        name = self.trace.name_of(int(self.rows[call])).lower()
-        if "streamsync" in name or "eventsync" in name:
-            return [int(done[-1])] if self.end[done[-1]] > self.start[call] else []
-        return list({int(self.lane[slot]): int(slot) for slot in done.tolist()}.values())
+        They wait for work launched before them; work without a known launch was launched before the trace began. A
+        call for a device waits for every stream; of one for a stream or an event, which the trace does not name, only
+        work that ends while it waits is taken, that which ends last.
+        """
+        pairs: list[tuple[int, int]] = []
+        streams = self._by_end()
+        for call in np.setdiff1d(self.calls, known).tolist():
+            done = [slot for of in streams if (slot := self._last_before(call, *of)) >= 0]
+            name = self.trace.name_of(int(self.rows[call])).lower()
+            if done and ("streamsync" in name or "eventsync" in name):
+                last = max(done, key=lambda slot: int(self.end[slot]))
+                done = [last] if self.end[last] > self.start[call] else []
+            pairs += [(slot, call) for slot in done]
+        return self._weighed(*np.array(pairs, np.int64).reshape(-1, 2).T)
+
+    def _by_end(self) -> list[tuple[I64, I64, I64]]:
+        """Per stream: its slots by their end, these ends, and when each was launched."""
+        never = np.iinfo(np.int64).min
+        streams = []
+        for lane in np.unique(self.lane[self.device]).tolist() if len(self.calls) else ():
+            slots = np.flatnonzero(self.device & (self.lane == lane))
+            slots = slots[np.argsort(self.end[slots], kind="stable")]
+            issued = np.where(self.launch[slots] >= 0, self.start[self.launch[slots]], never)
+            streams.append((slots, self.end[slots], issued))
+        return streams
+
+    def _last_before(self, call: int, slots: I64, ends: I64, issued: I64) -> int:
+        """The last of a stream to end by the end of a call, of what was launched before the call; -1: none."""
+        at = int(np.searchsorted(ends, self.end[call], side="right")) - 1
+        for place in range(at, max(at - _LOOK_BACK, -1), -1):
+            if issued[place] < self.start[call]:
+                return int(slots[place])
+        return -1
 
     def blocking_copies(self) -> tuple[I64, I64, I64]:
         """Copies that ended before the call that asked for them returned: it waited for them."""
@@ -188,6 +205,42 @@ class _Finder:
         waited = named[c.name[self.rows[call]]] & (self.end[copies] <= self.end[call])
         waited &= self.end[copies] > self.start[call]
         return self._weighed(copies[waited], call[waited])
+
+    def likely(self) -> tuple[I64, I64, I64]:
+        """Waits of one stream for another that the trace does not state but shows.
+
+        Where a trace has calls that make a stream wait for an event but not what they wait for (``cuda_sync`` events
+        were not recorded), device work that starts within ``LIKELY_NS`` after work on another stream of its device
+        ended, and stood still for ``STOOD_NS`` before, is taken to have waited for that.
+        """
+        none = np.zeros(0, np.int64)
+        names = [name.lower() for name in self.trace.names]
+        if not any("waitevent" in name for name in names) or "stream wait event" in names:
+            return none, none, none
+        slots = np.flatnonzero(self.device)
+        order = slots[np.argsort(self.end[slots], kind="stable")]
+        waits = slots[self.start[slots] - self._could_start(slots) >= STOOD_NS]
+        at = np.searchsorted(self.end[order], self.start[waits], side="right") - 1
+        devices = np.array([lane.device for lane in self.trace.lanes], np.int64)
+        found = np.full(len(waits), -1, np.int64)
+        for back in range(_NEAR):
+            other = order[np.maximum(at - back, 0)]
+            fits = (found < 0) & (at >= back) & (self.lane[other] != self.lane[waits])
+            fits &= (devices[self.lane[other]] == devices[self.lane[waits]]) & (self.start[other] < self.start[waits])
+            fits &= self.start[waits] - self.end[other] <= LIKELY_NS
+            found[fits] = other[fits]
+        return self._weighed(found[found >= 0], waits[found >= 0])
+
+    def _could_start(self, slots: I64) -> I64:
+        """When each device slot could have started for its launch and its stream alone."""
+        never = np.iinfo(np.int64).min
+        order = slots[np.lexsort((self.start[slots], self.lane[slots]))]
+        same = self.lane[order][1:] == self.lane[order][:-1]
+        before = np.full(len(self.rows), never)
+        before[order[1:][same]] = self.end[order[:-1][same]]
+        issued = np.where(self.launch[slots] >= 0, self.start[self.launch[slots]], never)
+        known = np.maximum(before[slots], issued)
+        return np.where(known == never, self.start[slots], known)
 
     def others(self) -> tuple[I64, I64]:
         """Points that stated dependencies and flows between threads lead from and to."""

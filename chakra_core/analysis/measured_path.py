@@ -12,6 +12,8 @@ Every event has a begin and an end point. The edges between points, and what eac
 * *sync*: from the work that a synchronising call waits for to the end of that call, weighing what the call took after
   that work had ended. The call's own time does not count then. A copy that ends before its own call returns was
   waited for likewise.
+* Where the trace does not say what a stream waited for, but makes streams wait, work that starts just when work on
+  another stream has ended is taken to have waited for it (``_waits.LIKELY_NS``).
 * *inter-thread*, data and control dependencies: order only.
 
 Every edge leads forward in time and weighs at most the time it spans, so the path is never longer than the trace.

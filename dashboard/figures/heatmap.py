@@ -10,7 +10,7 @@ from dashboard.figures.bars import time_unit
 from dashboard.theme import TONES, template
 from dashboard.words import duration, plain
 
-__all__ = ["SCALES", "bin_at", "heatmap_figure", "row_labels"]
+__all__ = ["SCALES", "bin_at", "difference_figure", "heatmap_figure", "row_labels"]
 
 SCALES: dict[str, list[list[object]]] = {
     "light": [[0.0, "#f3f6fb"], [0.25, "#f6d9a8"], [0.5, "#ee9b52"], [0.75, "#d1495b"], [1.0, "#7a1330"]],
@@ -105,6 +105,53 @@ def heatmap_figure(
         },
         hoverlabel={"align": "left"},
     )
+    return figure
+
+
+_DIVERGING: dict[str, list[list[object]]] = {
+    "light": [[0.0, "#1d7d56"], [0.5, "#f3f6fb"], [1.0, "#b3263a"]],
+    "dark": [[0.0, "#5cc79a"], [0.5, "#222a35"], [1.0, "#ff7a88"]],
+}
+
+
+def difference_figure(
+    before: Heatmap, after: Heatmap, metric: str = "score", theme: str = "light", *, title: str = ""
+) -> go.Figure | None:
+    """The second heatmap less the first, over the ranks that both have and the share of each run that has passed.
+
+    Both must have as many bins. Red is where the second loses more; None where no rank is in both.
+    """
+    ranks = [rank for rank in dict.fromkeys(before.ranks) if rank in after.ranks]
+    if not ranks or before.shape[1] != after.shape[1]:
+        return None
+    first, second = (found.metric(metric)[[found.ranks.index(rank) for rank in ranks]] for found in (before, after))
+    change = second - first
+    bins = before.shape[1]
+    share = (np.arange(bins) + 0.5) / bins
+    texts = [
+        [
+            f"rank {rank}, {x:.0%} of each run<br>{a:.1%} before, {b:.1%} after"
+            for x, a, b in zip(share, *pair, strict=True)
+        ]
+        for rank, *pair in zip(ranks, first, second, strict=True)
+    ]
+    top = max(0.01, float(np.abs(change).max(initial=0.0)))
+    figure = go.Figure(
+        go.Heatmap(
+            z=change, x=share, y=np.arange(len(ranks)), zmin=-top, zmax=top, colorscale=_DIVERGING[theme],
+            customdata=texts, hovertemplate="%{customdata}<extra></extra>", xgap=1, ygap=1,
+            colorbar={"tickformat": "+.0%", "thickness": 12, "tickfont": {"size": 10, "color": TONES[theme]["muted"]},
+                      "title": {"text": f"change of {METRICS[metric]}", "side": "right", "font": {"size": 11}}},
+        )
+    )  # fmt: skip
+    step = max(1, -(-len(ranks) // 48))
+    figure.update_layout(
+        template=template(theme), height=min(_height(len(ranks)), 420), title={"text": title, "font": {"size": 13}} if title else None,
+        margin={"l": 8, "r": 8, "t": 34 if title else 10, "b": 8}, hoverlabel={"align": "left"},
+        xaxis={"title": {"text": "share of each run that has passed"}, "tickformat": ".0%", "showgrid": False, "range": [0, 1]},
+        yaxis={"autorange": "reversed", "showgrid": False, "zeroline": False, "tickmode": "array",
+               "tickvals": list(range(0, len(ranks), step)), "ticktext": [f"rank {rank}" for rank in ranks[::step]]},
+    )  # fmt: skip
     return figure
 
 

@@ -26,7 +26,7 @@ def _id(name: str) -> str:
     return f"{_SLUG}-{name}"
 
 
-_MAP_IDS = [_id(name) for name in ("metric", "map-a", "map-b")]
+_MAP_IDS = [_id(name) for name in ("metric", "map-a", "map-b", "map-difference")]
 
 
 def _choice(params: Mapping[str, str] | None, count: int) -> tuple[int, int]:
@@ -161,7 +161,7 @@ def _register_content(app: Dash, library: Library) -> None:
     def update(params: dict[str, str] | None, refs: Sequence[str] | None, theme: str | None) -> Any:
         runs = _loaded(library, refs)
         if len(runs) < 2:
-            return (no_update,) * 15
+            return (no_update,) * 16
         base, other = _choice(params, len(runs))
         result = _comparison(runs, base)
         tone = theme or "light"
@@ -171,6 +171,7 @@ def _register_content(app: Dash, library: Library) -> None:
             *view.charts(result, other, tone, share=_is_share(params)),
             grid.columnDefs, grid.rowData, view.unmatched_list(result), str(base), str(other),
             maps.timelines(runs, (base, other)), *maps.heatmaps(runs, (base, other), maps.metric_of(params), tone),
+            maps.difference(runs, (base, other), maps.metric_of(params), tone),
         )  # fmt: skip
 
     app.callback(
@@ -180,6 +181,7 @@ def _register_content(app: Dash, library: Library) -> None:
         Output(_id("grid"), "columnDefs"), Output(_id("grid"), "rowData"), Output(_id("unmatched"), "children"),
         Output(_id("base"), "value"), Output(_id("with"), "value"),
         Output(_id("timelines"), "children"), Output(_id("map-a"), "figure"), Output(_id("map-b"), "figure"),
+        Output(_id("map-difference"), "figure"),
         Input(Ids.PARAMS, "data"), State(Ids.RUNS, "data"), State(Ids.THEME, "data"),
         prevent_initial_call=True,
     )(update)  # fmt: skip

@@ -20,12 +20,19 @@ from dashboard.library import Library, LoadedRun
 from dashboard.nodes import nodes_in
 from dashboard.page import Context, Page
 from dashboard.pages._graph_view import count_line, legend_items, matches
+from dashboard.pages.critical_path import path_of
 from dashboard.state import Ids, Selection
 from dashboard.words import plain
 
 __all__ = ["PAGE"]
 
-_MODES = {"groups": "Groups", "near": "Neighbourhood", "critical": "Critical path", "path": "Path between two"}
+_MODES = {
+    "groups": "Groups",
+    "near": "Neighbourhood",
+    "critical": "Critical path (dependencies)",
+    "measured": "Critical path (measured)",
+    "path": "Path between two",
+}
 _MAX_OPEN = 200
 
 
@@ -111,6 +118,11 @@ def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]
     slack = path.slack_ns
     if choice.mode == "critical" and len(path.rows):
         return chain_view(trace, grouping, path.rows, slack_ns=slack), ""
+    if choice.mode == "measured":
+        measured = path_of(loaded, choice.rank, "measured")
+        known = measured.rows[measured.rows >= 0]
+        if len(known):
+            return chain_view(trace, grouping, known, slack_ns=measured.slack_ns), ""
     if choice.mode == "near" and row >= 0:
         return neighbourhood_view(trace, grouping, row, choice.hops, slack_ns=slack), ""
     if choice.mode == "path" and row >= 0 and 0 <= choice.pinned < len(trace):
@@ -119,6 +131,7 @@ def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]
         "near": "Select a node (tap it, or search) to see its neighbourhood; until then the groups are shown.",
         "path": "Tap or find the first node, press “Start here”, then select the second; until then the groups are shown.",
         "critical": "No node has a duration, so there is no critical path; the groups are shown.",
+        "measured": "There is no measured critical path in this trace; the groups are shown.",
     }
     return group_view(trace, grouping, _opened(loaded, choice), slack_ns=slack), hints.get(choice.mode, "")
 

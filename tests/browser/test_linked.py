@@ -65,3 +65,27 @@ def test_the_saved_table_holds_numbers_in_the_units_of_its_header(page, base_url
     assert got.value.suggested_filename == "kernels.csv"
     (total,) = (at for at, title in enumerate(head) if title.startswith("Total "))
     assert 0 < float(first[total]) < 1e6
+
+
+def test_an_area_of_the_timeline_filters_the_tables_of_other_pages(page, base_url):
+    open_run(page, base_url, RUN)
+    rows = f"{KERNELS} .ag-center-cols-container .ag-row[row-index='0'] [col-id='count']"
+    page.wait_for_selector(rows)
+    whole = page.inner_text(".ck-panel:has(h2:text-is('Kernels')) .ck-note >> nth=0")
+    page.click(".ck-nav a[data-page=timeline]")
+    until(page, "() => { const t = Object.values(window.ckTimelines || {})[0]; return !!(t && t.idle); }")
+    box = page.locator(".ck-tl-canvas").first.bounding_box()
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 500, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 520, box["y"] + 200, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_url(re.compile(r"scope=t\d+-\d+"))
+    page.wait_for_selector(".ck-tl-drawer:has-text('now count this range only')")
+    page.click(".ck-nav a[data-page=overview]")
+    page.wait_for_selector(rows)
+    page.wait_for_selector("#scope-words:has-text(' of ')")
+    part = page.inner_text(".ck-panel:has(h2:text-is('Kernels')) .ck-note >> nth=0")
+    names = [int(re.search(r"([\d,]+) names?", text)[1].replace(",", "")) for text in (whole, part)]
+    assert 0 < names[1] < names[0]
