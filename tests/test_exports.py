@@ -44,7 +44,7 @@ def server():
 def fetch(app, key, session):
     client = app.test_client()
     client.set_cookie(SESSION_COOKIE, session)
-    return client.get(f"/export/{key}")
+    return client.get(f"/export/{key}", buffered=True)
 
 
 def test_only_who_asked_gets_the_file(server, tmp_path):
