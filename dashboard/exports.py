@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+import shutil
 import tempfile
 import threading
 import time
+import weakref
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,10 +61,18 @@ class Exports:
     """The exports of a server."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="chakra-export-", ignore_cleanup_errors=True)
+        self._made: Path | None = None
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         self._slots = threading.Semaphore(_AT_ONCE)
+
+    def _folder(self) -> Path:
+        """The folder of the files, made when the first is, removed with this object or when the server ends."""
+        with self._lock:
+            if self._made is None:
+                self._made = Path(tempfile.mkdtemp(prefix="chakra-export-"))
+                weakref.finalize(self, shutil.rmtree, self._made, ignore_errors=True)
+            return self._made
 
     def start(self, session: str, run: Callable[[], Run], to: str, purpose: str | None, *, compress: bool) -> str:
         """Begin an export; its key.
@@ -109,8 +119,9 @@ class Exports:
         def progress(share: float, message: str) -> None:
             job.share, job.message = 0.9 * share, message
 
-        folder = Path(self._folder.name, key)
+        folder = Path(key)
         try:
+            folder = self._folder() / key
             with self._slots:
                 whole = run()
                 folder.mkdir()
