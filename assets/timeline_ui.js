@@ -293,9 +293,9 @@
     if (!tl.root.closest(".ck-page-timeline")) return made;
     const back = button("Whole run", "Let the other pages count the whole run again", () => {
       window.dash_clientside.set_props("scope", { data: null });
-      made.replaceChildren("The tables of all pages count the whole run.");
+      made.replaceChildren("Every page counts the whole run.");
     });
-    made.append("The tables of all pages now count this range only.", back);
+    made.append("Every page with a scope control now counts this range only.", back);
     return made;
   }
 

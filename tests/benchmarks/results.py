@@ -231,9 +231,14 @@ def _growth(found: _Found) -> str:
     lines = [
         "## Growth\n",
         "![time and memory over the number of events](growth.svg)\n",
-        "Up to the ready Trace; of three runs (one where it takes more than 20 s) the one with the fewest seconds of",
-        "processor, for what others do on the machine only ever adds. *Off* is the distance from the straight line a + b n that fits best; dotted in the plot:",
-        "exact proportion. Nodes of a Kineto file are fewer than its events (flows, instants).\n",
+        textwrap.fill(
+            "Up to the ready Trace; of three runs (one where it takes more than 20 s) the one with the fewest seconds of "
+            "processor, for what others do on the machine only ever adds. *Off* is the distance from the straight line "
+            "a + b n that fits best; dotted in the plot: exact proportion. Nodes of a Kineto file are fewer than its "
+            "events (flows, instants).",
+            118,
+        )
+        + "\n",
         "| file | nodes | MB | s | s of processor | off | ns a node | peak MB | off | B a node |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

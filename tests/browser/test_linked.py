@@ -82,7 +82,7 @@ def test_an_area_of_the_timeline_filters_the_tables_of_other_pages(page, base_ur
     page.mouse.up()
     page.keyboard.up("Shift")
     page.wait_for_url(re.compile(r"scope=t\d+-\d+"))
-    page.wait_for_selector(".ck-tl-drawer:has-text('now count this range only')")
+    page.wait_for_selector(".ck-tl-drawer:has-text('now counts this range only')")
     page.click(".ck-nav a[data-page=overview]")
     page.wait_for_selector(rows)
     page.wait_for_selector("#scope-words:has-text(' of ')")
