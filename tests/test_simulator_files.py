@@ -90,7 +90,7 @@ def ranks(draw):
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(ranks())
 def test_any_run_finishes(tmp_path_factory, made):

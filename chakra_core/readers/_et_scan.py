@@ -29,7 +29,7 @@ a length that cannot be read, so nothing after it can."""
 EXTRA: tuple[str, ...] = (*TEXTS, "name", "kind", "inputs", "n_ctrl", "n_data", "n_kinds", "offset", "size")
 """Columns of ``i64`` after those of ``_et_table.INTEGERS``; ``n_kinds`` is ABSENT where none are stated.
 
-The compiled kernels hold the number of INTEGERS and TEXTS (now 18 and 2): change this file when either changes, so that
+The compiled kernels hold the number of INTEGERS and TEXTS (now 19 and 2): change this file when either changes, so that
 kernels kept on disk are compiled anew.
 """
 

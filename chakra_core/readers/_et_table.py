@@ -34,7 +34,7 @@ I64 = NDArray[np.int64]
 
 INTEGERS: tuple[str, ...] = (
     "is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "comm_seq",
-    "tid", "stream", "correlation", "start_ns", "dur_ns", "lane", "parent", "scope", "comm_op",
+    "tid", "stream", "correlation", "start_ns", "dur_ns", "lane", "parent", "scope", "comm_op", "shape",
 )  # fmt: skip
 """Integer attributes that become columns; ``ABSENT`` where a node lacks one."""
 
@@ -188,7 +188,7 @@ def make_trace(
     found, group = groups.process_groups(table, path, facts)
     start, dur = _times(table, health)
     comm = _communication(table)
-    shape_texts, shape = signatures(table.inputs, table.texts)
+    shape_texts, shape = _own_shapes(table, facts) or signatures(table.inputs, table.texts)
     kind = np.clip(_kinds(table, comm["comm_op"]), 0, 127)
     has_times = bool((start != NO_TIME).any())
     stated = str(facts.get("time_kind", ""))
@@ -264,6 +264,18 @@ def _own_lanes(facts: Mapping[str, Any]) -> tuple[Lane, ...]:
         )
     except (ValueError, TypeError, OverflowError, RecursionError):
         return ()
+
+
+def _own_shapes(table: NodeTable, facts: Mapping[str, Any]) -> tuple[tuple[str, ...], I64] | None:
+    """Shapes as our own writer lists them; None for other files."""
+    try:
+        listed = json.loads(str(facts.get("shapes", "null")))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(listed, list) or not listed or not all(isinstance(text, str) for text in listed):
+        return None
+    shape = table.integer("shape")
+    return tuple(listed), np.where((shape >= 0) & (shape < len(listed)), shape, -1)
 
 
 def _times(table: NodeTable, health: list[HealthFinding]) -> tuple[I64, I64]:

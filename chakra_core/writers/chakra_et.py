@@ -7,7 +7,8 @@ attributes that simulators read (``is_cpu_op``, ``num_ops``, ``tensor_size``, ``
 ``category``, ``lane`` (index into the metadata's ``lanes``), ``parent`` (node id), ``correlation``, ``comm_seq``, where
 ``data_deps`` are of other kinds than data ``dep_kinds`` (one EdgeKind for each entry of ``data_deps`` and then
 ``ctrl_deps``), and where ``type`` and ``comm_type`` cannot say the operation ``comm_op`` (CommOp). The metadata carries
-``time_kind``, ``hardware``, ``rank``, ``world_size``, ``assumptions``, ``lanes`` and ``process_groups`` (both JSON).
+``time_kind``, ``hardware``, ``rank``, ``world_size``, ``assumptions``, ``lanes``, ``shapes``
+and ``process_groups`` (JSON).
 """
 
 from __future__ import annotations
@@ -71,10 +72,13 @@ _OWN = frozenset(
             "data_deps",
         ),
         *("comm_src", "comm_dst", "comm_tag", "pg_name", "inputs.values", "inputs.shapes", "inputs.types"),
-        *("start_ns", "dur_ns", "category", "lane", "parent", "correlation", "comm_seq", "dep_kinds"),
+        *("start_ns", "dur_ns", "category", "lane", "shape", "parent", "correlation", "comm_seq", "dep_kinds"),
     }
 )
 """Attributes written from columns; the same names among a node's other attributes are not repeated."""
+
+_KEPT = frozenset({"num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name"})
+"""Of those, the ones kept as the source says where the columns know nothing, because they make no sense there."""
 
 
 def write_et(
@@ -139,6 +143,8 @@ def run_facts(trace: Trace, assumptions: Sequence[str] = ()) -> dict[str, Any]:
                 for group in meta.groups
             ]
         )
+    if trace.shapes:
+        attributes["shapes"] = json.dumps(trace.shapes)
     if assumptions:
         attributes["assumptions"] = list(assumptions)
     return attributes
@@ -194,7 +200,11 @@ def _facts(
     if any(kind != EdgeKind.DATA for _, kind in data):
         attributes["dep_kinds"] = [int(kind) for _, kind in data + control]
     inputs = _inputs(trace, fields["shape"], others, attributes)
-    attributes.update((name, value) for name, value in others.items() if name not in _OWN and value is not None)
+    attributes.update(
+        (name, value)
+        for name, value in others.items()
+        if value is not None and (name not in _OWN or (name in _KEPT and name not in attributes))
+    )
     start = max(fields["start_ns"], 0) // 1000 if fields["start_ns"] != NO_TIME else 0
     return NodeFacts(
         fields["id"], trace.names[fields["name"]], said["kind"], [source for source, _ in control],
@@ -254,6 +264,7 @@ def _attributes(trace: Trace, fields: dict[str, int], said: dict[str, int], ids:
         attributes["comm_size"] = said["comm_size"]
     for name, column in (
         ("lane", "lane"),
+        ("shape", "shape"),
         ("num_ops", "flops"),
         ("tensor_size", "bytes_accessed"),
         ("comm_tag", "comm_tag"),
