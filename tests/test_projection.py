@@ -139,6 +139,17 @@ def test_points_in_a_circle_are_broken_at_the_earliest():
     assert move_points(np.array([5, 9]), Waits.at_once(one, two)).tolist() == [5, 9]
 
 
+def test_a_call_in_a_circle_with_its_kernel_stays_where_it_was():
+    nodes = [
+        call("cudaDeviceSynchronize", 0, 1),
+        node("gemm", 0, 0, lane="gpu:0"),
+        call("cudaLaunchKernel", 1, 0),
+        node("gemm", 1, 0, lane="gpu:0"),  # ends with the call that waits, and is launched after it
+    ]
+    trace = make_trace(nodes, [(0, 1, EdgeKind.LAUNCH), (2, 3, EdgeKind.LAUNCH)])
+    assert spans(projected(trace)) == [(0, 1), (0, 0), (1, 1), (1, 1)]
+
+
 def test_what_cannot_be_projected_is_refused():
     host_only = make_trace([node("op", 0, 1, lane="thread 1")])
     with pytest.raises(AnalysisError, match="no device work"):

@@ -105,7 +105,8 @@ def _propagate(
     earliest = 0
     finished = 0
     while finished < n:
-        if head < tail:
+        forced = head >= tail  # a circle: the earliest point goes on without what it waits for, no earlier than it did
+        if not forced:
             point = queue[head]
             head += 1
         else:
@@ -116,7 +117,7 @@ def _propagate(
             continue
         done[point] = True
         finished += 1
-        new[point] = _settled(new[point], lag[point], time[point], stays[point])
+        new[point] = _settled(new[point], lag[point], time[point], stays[point] or forced)
         for k in range(indptr[point], indptr[point + 1]):
             target = targets[k]
             if done[target]:
