@@ -161,7 +161,7 @@ def sentence(choice: ScopeChoice, loaded: LoadedRun, scope: Scope) -> str:
     if scope.ranks is not None:
         have = sorted(scope.ranks & set(run.ranks))
         words = f"rank {have[0]}" if len(have) == 1 else f"ranks {numbers_text(frozenset(have))}" if have else "no rank"
-        parts.append(f"{words} of {len(run.ranks):,}")
+        parts.append(f"{words} of {len(run.ranks):,}" if len(run.ranks) > 1 or not have else words)
     if scope.lanes is not None:
         parts.append(next(iter(scope.lanes)) if len(scope.lanes) == 1 else count(len(scope.lanes), "lane"))
     if scope.selection is not None:

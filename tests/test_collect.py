@@ -43,6 +43,8 @@ def test_a_real_capture_gives_pairs_and_et_per_rank(captures: Path, ranks: int):
     for rank, trace in enumerate(run.traces):
         (kineto,) = open_run([folder / "kineto" / f"trace.{rank}.json"]).traces
         assert trace.meta.time_kind == TimeKind.MEASURED
+        addmm = trace.attributes_of([trace.name_of(row) for row in range(len(trace))].index("aten::addmm"))
+        assert addmm["rf_id"] == addmm["Record function id"]  # one from either file
         names = [trace.name_of(row) for row in range(len(trace))]
         assert names.count("aten::addmm") == 2 * 2  # two linear layers, two recorded steps
         for name in ("aten::addmm", "Optimizer.step#SGD.step"):

@@ -52,6 +52,15 @@ def test_idle_time_is_the_hosts_before_the_launch_and_the_launchs_from_then_on()
     assert "40.0 %" in host.text
 
 
+def test_what_the_critical_path_says_of_a_saving_is_beside_it():
+    """The first kernel (100) and the second (100) follow their launches; without calls and waits they remain."""
+    one = numbers(found(late(wait=200, call=100))["launch-bound"])
+    assert one["critical path shorter by"] > 0
+    assert "critical path shorter by" not in numbers(
+        found(late(200, 100).with_(meta=type(make_trace([]).meta)(time_kind=TimeKind.SIMULATED)))["launch-bound"]
+    )
+
+
 def test_a_host_that_runs_ahead_is_not_found():
     """The second launch is over before the first kernel ends; the gap of 50 is its way to the device."""
     trace = make_trace(

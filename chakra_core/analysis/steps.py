@@ -16,7 +16,7 @@ __all__ = ["Step", "find_steps"]
 I64 = NDArray[np.int64]
 
 _STEP = re.compile(
-    r"^(?:ProfilerStep|Iteration|iteration|train_step|train|step|TraceContext|Step|iter|batch)[\s#_:]*(\d{1,9})$"
+    r"^(?:ProfilerStep|Iteration|iteration|train_step|train|step|TraceContext|Step|iter|batch|Profiled batch)[\s#_:]*(\d{1,9})$"
 )
 _DEVICE_LANE = re.compile(r"^(?:.*[ /:])?Steps$")
 _MOST_DETECTED = 10_000

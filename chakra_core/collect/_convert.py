@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from chakra_core.errors import ChakraError
+from chakra_core.link import link
 from chakra_core.opening import open_trace
 from chakra_core.trace import Trace
 from chakra_core.writers.chakra_et import write_et
@@ -46,6 +47,9 @@ def read_one(path: Path) -> Trace:
 
 
 def link_pair(host: Path, kineto: Path) -> Trace:
-    """The trace of one rank from its host execution trace and its Kineto trace."""
-    del host
-    return read_one(kineto)
+    """The trace of one rank from its host execution trace and its Kineto trace.
+
+    Raises:
+        LinkRefused: the two are not of the same run.
+    """
+    return link(read_one(host), read_one(kineto))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from chakra_core.classify import classify_names
 from chakra_core.readers import _kineto_nest as nest
-from chakra_core.readers._kineto_kinds import DERIVED_THREAD, DEVICE_PROCESS, HOST_DEFAULT, KINDS
+from chakra_core.readers._kineto_kinds import DERIVED_THREAD, DEVICE_PROCESS, HOST_DEFAULT, KINDS, STEP_NAMES
 from chakra_core.readers._kineto_raw import RawEvents
 from chakra_core.readers._kineto_scan import MISSING, Key
 from chakra_core.readers._kineto_text import loads_tolerant
@@ -87,9 +87,11 @@ def track_of(raw: RawEvents, rows: NDArray[Any]) -> NDArray[np.int64]:
 def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
     """Turn complete slices (X), matched begin/end and asynchronous pairs into nodes with lanes and nesting."""
     problems: dict[str, NDArray[np.int64] | int] = {}
+    stepped = _name_steps(raw)
     event, closing, is_async = _slices(raw, problems)
     start, dur = _times(raw, event, closing, base_ns, problems)
     nodes = _kinds(raw, event, is_async)
+    nodes.category[stepped[event] & (nodes.category == Category.HOST_OP)] = Category.ANNOTATION
     paired = np.flatnonzero(closing >= 0)
     nodes.closing = dict(zip(paired.tolist(), closing[paired].tolist(), strict=True))
     del closing
@@ -98,6 +100,22 @@ def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
     _lanes(raw, nodes)
     _nest(nodes)
     return nodes
+
+
+def _name_steps(raw: RawEvents) -> NDArray[np.bool_]:
+    """Give step markers (JAX, TensorFlow: ``step_num``) the number of their step in their name; returns which they are."""
+    marked = np.zeros(len(raw), np.bool_)
+    known: dict[str, int] = {}
+    for row, number in raw.sparse[raw.sparse[:, 1] == Key.STEP][:, ::2].tolist():
+        text = _text(raw, int(raw.fields["name"][row]))
+        if text in STEP_NAMES and number >= 0:
+            marked[row] = True
+            name = f"{text} {number}"
+            if name not in known:
+                known[name] = len(raw.strings)
+                raw.strings.append(name)
+            raw.fields["name"][row] = known[name]
+    return marked
 
 
 def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:

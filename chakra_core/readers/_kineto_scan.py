@@ -58,7 +58,7 @@ class Key:
 
     COLLECTIVE, DTYPE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS = range(8)
     SEQUENCE, SOURCE_RANK, TARGET_RANK, FLOPS, SYNC_KIND, WAIT_STREAM, WAIT_RECORD, BYTES, NUMBER, SCOPE = range(8, 18)
-    EVENT_NUMBER, ORDINAL, HLO_OP = range(18, 21)
+    EVENT_NUMBER, ORDINAL, HLO_OP, STEP = range(18, 22)
 
 
 _TEXT, _INT = 64, 96
@@ -71,7 +71,8 @@ _KEYS: tuple[tuple[str, int], ...] = (
     ("Group size", _INT + Key.GROUP_SIZE), ("Seq", _INT + Key.SEQUENCE), ("Src Rank", _INT + Key.SOURCE_RANK),
     ("Dst Rank", _INT + Key.TARGET_RANK), ("flops", _INT + Key.FLOPS), ("Flops", _INT + Key.FLOPS),
     ("wait_on_stream", _INT + Key.WAIT_STREAM), ("wait_on_cuda_event_record_corr_id", _INT + Key.WAIT_RECORD),
-    ("seq_num", _INT + Key.EVENT_NUMBER), ("device_ordinal", _INT + Key.ORDINAL), ("hlo_op", _TEXT + Key.HLO_OP),
+    ("seq_num", _INT + Key.EVENT_NUMBER), ("device_ordinal", _INT + Key.ORDINAL), ("step_num", _INT + Key.STEP),
+    ("hlo_op", _TEXT + Key.HLO_OP),
     ("bytes", _INT + Key.BYTES), ("size", _INT + Key.BYTES), ("Total Allocated", _INT + Key.NUMBER),
     ("ph", 0), ("ts", 1), ("dur", 2), ("id", 3), ("args", 4), ("name", 8), ("cat", 9), ("pid", 10), ("tid", 11),
     ("scope", 14),

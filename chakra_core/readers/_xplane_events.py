@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.readers._kineto_kinds import STEP_NAMES
 from chakra_core.readers._xplane_scan import EVENT
 from chakra_core.readers._xplane_table import MISSING, PlaneTable, text_of
 from chakra_core.schema import Category, Domain
@@ -19,7 +20,6 @@ BY_NAME = -1
 """Category of events that are classified by their name."""
 
 _RUNTIME_STARTS = ("hip", "cu", "hsa_")
-_STEP_NAMES = ("train", "step", "TraceContext")
 _COUNTS = ("flops", "bytes_accessed", "bytes_allocated")
 
 
@@ -161,7 +161,7 @@ def _known(values: I64) -> I64:
 
 def _with_steps(name: I64, step: I64, names: Texts) -> I64:
     """Names of step markers with the number of the step."""
-    steps = np.array([text in _STEP_NAMES for text in names.all] + [False])
+    steps = np.array([text in STEP_NAMES for text in names.all] + [False])
     rows = np.flatnonzero((step != MISSING) & steps[name])
     if not len(rows):
         return name

@@ -79,7 +79,7 @@ def _box(
 ) -> dict[str, Any]:
     lines = _lines(node)
     if node.is_group and node.key in marked:
-        lines[-1] = f"{marked[node.key]:,} chosen of {lines[-1]}"
+        lines.append(f"{marked[node.key]:,} of them chosen")
     classes = " ".join(
         part
         for part in (

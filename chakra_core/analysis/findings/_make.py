@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from chakra_core.analysis.findings.facts import Facts
 from chakra_core.analysis.findings.model import Evidence, Finding, Place
+from chakra_core.analysis.what_if import Factors
 from chakra_core.words import plain
 
-__all__ = ["finding", "longest_of", "name_of", "short"]
+__all__ = ["finding", "longest_of", "name_of", "path_evidence", "short"]
 
 _MOST = 2_000
 
@@ -21,6 +22,7 @@ def finding(
 ) -> Finding:  # fmt: skip
     """A finding about one rank; a saving is never more than the device time it is part of."""
     place = Place(page, facts.rank, row, window, () if rows is None else tuple(rows[:_MOST].tolist()))
+    text = text.replace("\N{HORIZONTAL ELLIPSIS}.", "\N{HORIZONTAL ELLIPSIS}")
     return Finding(rule, title, text, advice, min(saving, facts.total_ns), bound, facts.total_ns, evidence, place)
 
 
@@ -32,6 +34,16 @@ def name_of(facts: Facts, row: int) -> str:
 def short(name: str, limit: int = 70) -> str:
     """A name cut to a length."""
     return plain(name if len(name) <= limit else f"{name[: limit - 1]}…", limit)
+
+
+def path_evidence(facts: Facts, factors: Factors) -> tuple[Evidence, ...]:
+    """How much shorter the measured critical path gets without something; nothing where there is no such path.
+
+    Less than the time lost where other work takes as long meanwhile (slack). It is no bound: dependencies that were not
+    recorded (see ``what_if``) would let it be more.
+    """
+    shorter = facts.shorter_path(factors)
+    return () if shorter is None else (Evidence("critical path shorter by", shorter, "ns"),)
 
 
 def longest_of(lost: NDArray[np.int64]) -> NDArray[np.int64]:

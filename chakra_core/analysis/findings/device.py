@@ -7,11 +7,12 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.analysis.findings._make import finding, longest_of, name_of
+from chakra_core.analysis.findings._make import finding, longest_of, name_of, path_evidence
 from chakra_core.analysis.findings.facts import Facts
 from chakra_core.analysis.findings.model import Evidence, Finding, Thresholds
 from chakra_core.analysis.scope import Clipped, Scope, clip_rows
 from chakra_core.analysis.steps import find_steps
+from chakra_core.analysis.what_if import Factors
 from chakra_core.intervals import subtract
 from chakra_core.schema import Category, Domain
 from chakra_core.words import count, duration, share
@@ -73,6 +74,7 @@ def _exposed(
         evidence=(
             Evidence("exposed", part.exposed_comm_ns, "ns"), Evidence("communication", part.comm_ns, "ns"),
             Evidence("hidden", (part.overlap_ratio or 0.0), "share"), Evidence("messages", len(at), "count"),
+            *path_evidence(facts, Factors(categories={Category.COMMUNICATION: 0.0})),
         ),
         row=row, rows=facts.work.rows[at[order]],
         window=facts.around(int(facts.work.start_ns[worst]), int(facts.work.end_ns[worst])),
@@ -118,6 +120,7 @@ def exposed_copies(facts: Facts, limits: Thresholds) -> Finding | None:
         evidence=(
             Evidence("exposed", part.exposed_memory_ns, "ns"), Evidence("copies and memsets", len(moved), "count"),
             Evidence("of pageable memory", pageable, "count"), Evidence("copying in all", part.memory_ns, "ns"),
+            *path_evidence(facts, Factors(categories={Category.COPY: 0.0, Category.MEMSET: 0.0})),
         ),
         row=row, rows=moved.rows[order],
         window=facts.around(int(moved.start_ns[order[0]]), int(moved.end_ns[order[0]])),

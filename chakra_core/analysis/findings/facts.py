@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.analysis.breakdown import DeviceBreakdown, breakdown
+from chakra_core.analysis.measured_path import MeasuredGraph, measured_graph
 from chakra_core.analysis.scope import Clipped, Scope, clip_rows
+from chakra_core.analysis.what_if import Factors, what_if
 from chakra_core.intervals import intersect, length, merge, subtract
-from chakra_core.schema import NO_TIME, Category, Domain
+from chakra_core.schema import NO_TIME, Category, Domain, TimeKind
 from chakra_core.trace import Trace
 
 __all__ = ["Facts", "Gaps"]
@@ -124,6 +126,17 @@ class Facts:
             return np.where(at > 0, whole + inside, 0)
 
         return lost, before(found.end_ns) - before(found.start_ns)
+
+    @cached_property
+    def graph(self) -> MeasuredGraph:
+        """The graph of the measured critical path."""
+        return measured_graph(self.trace, self.scope)
+
+    def shorter_path(self, factors: Factors) -> int | None:
+        """How much the measured critical path gets shorter under some factors, ns; None where there is no such path."""
+        if self.trace.meta.time_kind != TimeKind.MEASURED or not len(self.graph):
+            return None
+        return max(what_if(self.trace, self.graph, factors).saved_ns, 0)
 
     def around(self, start: int, end: int) -> tuple[int, int]:
         """A range with a fifth more on both sides, at least a microsecond."""

@@ -6,9 +6,11 @@ import re
 
 import numpy as np
 
-from chakra_core.analysis.findings._make import finding, longest_of, name_of
+from chakra_core.analysis.findings._make import finding, longest_of, name_of, path_evidence
 from chakra_core.analysis.findings.facts import Facts
 from chakra_core.analysis.findings.model import Evidence, Finding, Thresholds
+from chakra_core.analysis.what_if import Factors
+from chakra_core.schema import Category, TimeKind
 from chakra_core.words import count, duration, share
 
 __all__ = ["data_loading", "host_bound", "idle", "launch_bound", "recompiles", "synchronisation"]
@@ -68,6 +70,7 @@ def launch_bound(facts: Facts, limits: Thresholds) -> Finding | None:
         evidence=(
             Evidence("idle during launches", lost, "ns"), Evidence("gaps", len(order), "count"),
             Evidence("small kernels", small, "count"), Evidence("kernels", len(facts.work), "count"),
+            *path_evidence(facts, Factors(causes={"launch": 0.0}, categories={Category.RUNTIME: 0.0})),
         ),
         row=int(gaps.next_row[order[0]]), rows=gaps.next_row[order],
         window=facts.around(int(gaps.start_ns[order[0]]), int(gaps.end_ns[order[0]])),
@@ -84,9 +87,12 @@ def idle(facts: Facts, limits: Thresholds) -> Finding | None:
     order = longest_of(unknown)
     worst = int(order[0])
     row = int(gaps.next_row[worst])
+    why = "the launches of what follows are not recorded, so the trace does not say why"
+    if facts.trace.meta.time_kind != TimeKind.MEASURED:
+        why = f"times are {facts.trace.meta.time_kind}: what follows waits for what it depends on"
     text = (
-        f"Devices have nothing to do for {duration(lost)} ({share(lost, facts.total_ns)} of their time) and the trace does "
-        f"not say why: the launches of what follows are not recorded. The longest gap lasts "
+        f"Devices have nothing to do for {duration(lost)} ({share(lost, facts.total_ns)} of their time); {why}. The longest "
+        f"gap lasts "
         f"{duration(int(gaps.dur_ns[worst]))}, before {name_of(facts, row)}."
     )
     return finding(
