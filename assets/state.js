@@ -14,7 +14,7 @@
     const params = {};
     for (const [key, value] of query) if (!RESERVED.has(key) && value !== "" && !(key in params)) params[key] = value;
     return {
-      runs: query.getAll("run").filter((ref) => ref !== ""),
+      runs: [...new Set(query.getAll("run").filter((ref) => ref !== ""))],
       selection: node ? { run: +node[1], rank: +node[2], row: +node[3] } : null,
       window: time && +time[1] < +time[2] ? [+time[1], +time[2]] : null,
       theme: query.get("theme") === "dark" ? "dark" : null,

@@ -24,6 +24,7 @@ ICONS: dict[str, str] = {
     "plus": "M12 5v14M5 12h14",
     "file": "M6 3h8l4 4v14H6zM14 3v4h4",
     "dot": "M12 10a2 2 0 1 1 0 4 2 2 0 0 1 0-4z",
+    "export": "M12 3v11M7.5 9.5L12 14l4.5-4.5M4 16v4h16v-4",
     "panel": "M3 5h18v14H3zM15 5v14",
 }
 _FILLED = frozenset({"overview", "timeline", "bottlenecks"})

@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
-from dashboard import scope_bar, tables
+from dashboard import export_dialog, scope_bar, tables
 from dashboard.details import details
 from dashboard.icons import icon
 from dashboard.library import Library
@@ -68,7 +68,9 @@ def layout(settings: Settings) -> Component:
         id="frame",
         className="ck-frame",
     )
-    return dmc.MantineProvider([*stores, frame], id="mantine", theme=_THEME, forceColorScheme=theme)
+    return dmc.MantineProvider(
+        [*stores, frame, export_dialog.layout()], id="mantine", theme=_THEME, forceColorScheme=theme
+    )
 
 
 def _brand() -> Component:
@@ -78,6 +80,7 @@ def _brand() -> Component:
 def _tools() -> Component:
     return html.Div(
         [
+            html.Button(icon("export"), id="open-export", className="ck-tool", title="Export as a file", n_clicks=0),
             html.Button(
                 icon("panel"),
                 id="toggle-details",
@@ -206,15 +209,15 @@ def _register_loading(app: Dash, library: Library) -> None:
         """Show progress; when all is over, close the runs that failed and say why, so that the others are shown."""
         states = {ref: library.status(ref) for ref in refs or []}
         if any(one.state == "loading" for one in states.values()):
-            return _progress(library, refs or []), no_update, no_update, no_update, no_update
+            return _progress(library, refs or []), *[no_update] * 5
         bad = [[ref, one.message] for ref, one in states.items() if one.state == "failed"]
         for ref, _ in bad:
             library.forget(ref)
         if not bad:
-            return no_update, tick + 1, no_update, no_update, no_update
+            return no_update, tick + 1, *[no_update] * 4
         kept = [ref for ref in refs or [] if states[ref].state != "failed"]
         told = [entry for entry in failed or [] if entry[0] not in states]
-        return no_update, tick + 1, kept, [*told, *bad], renumbered(selection, refs or [], kept)
+        return no_update, tick + 1, kept, [*told, *bad], renumbered(selection, refs or [], kept), None
 
     def cancel(clicks: int | None, refs: list[str] | None) -> Any:
         for ref in refs or [] if clicks else []:
@@ -234,6 +237,7 @@ def _register_loading(app: Dash, library: Library) -> None:
     app.callback(
         Output("load-progress", "children"), Output(_TICK, "data"), Output(Ids.RUNS, "data", allow_duplicate=True),
         Output(Ids.FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Output(Ids.NODES, "data", allow_duplicate=True),
         Input("load-poll", "n_intervals"), runs, tick, failed, State(Ids.SELECTION, "data"),
         prevent_initial_call=True,
     )(poll)  # fmt: skip

@@ -81,7 +81,7 @@ class ViewState:
         first = dict(reversed(pairs))
         return cls(
             page=pathname.strip("/").split("/")[0],
-            runs=tuple(value for key, value in pairs if key == "run"),
+            runs=tuple(dict.fromkeys(value for key, value in pairs if key == "run")),
             selection=_selection(first.get("node", "")),
             window=_window(first.get("t", "")),
             theme="dark" if first.get("theme") == "dark" else "light",

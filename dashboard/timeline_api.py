@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chakra_core.errors import ChakraError
 from chakra_core.lod import CAP
 from dashboard import timeline_data as data
-from dashboard.library import Library, LoadedRun
+from dashboard.library import Library, LoadedRun, StillLoading
 
 __all__ = ["parse_rows", "register_routes"]
 
@@ -76,6 +76,8 @@ def _json(answer: Callable[[], dict[str, Any]]) -> Callable[[], Response]:
     def respond() -> Response:
         try:
             content, status = answer(), 200
+        except StillLoading as error:
+            content, status = {"error": str(error)}, 503
         except ChakraError as error:
             content, status = {"error": str(error)}, 400
         response = Response(msgspec.json.encode(content), status, mimetype="application/json")

@@ -77,7 +77,7 @@ def move_points(time: I64, waits: Waits, slack: NDArray[np.float64] | None = Non
     return moved
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _settled(reached: int, lag: int, measured: int, stays: bool) -> int:
     """A point's new time: its lag after the latest of its waits; the measured time where it has none to wait for."""
     if reached == np.iinfo(np.int64).min:
@@ -85,7 +85,7 @@ def _settled(reached: int, lag: int, measured: int, stays: bool) -> int:
     return max(reached + lag, measured) if stays else reached + lag
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _propagate(
     measured: tuple[I64, NDArray[np.bool_]], lag: I64, waiting: I64, graph: tuple[I64, I64, I64], by_time: I64
 ) -> I64:

@@ -28,8 +28,12 @@ MAX_EXPANDED_BYTES = 64 * 1024**3
 
 _BLOCK = 1024 * 1024
 
-MAX_RATIO = 2000
-"""Largest expansion factor believed; beyond it (and beyond 1 GiB) a file is taken for a decompression bomb."""
+MAX_RATIO = 200
+"""Largest expansion factor believed; beyond it (and ``BELIEVED_BYTES``) a file is taken for a decompression bomb. Real
+traces reach about 35; gzip can do no more than 1030."""
+
+BELIEVED_BYTES = 256 * 1024**2
+"""Expanded size that is believed whatever the factor."""
 
 Progress = Callable[[float, str], None]
 """Called with the share done (0..1) and what is going on; may raise to cancel."""
@@ -137,11 +141,12 @@ class _Gzip(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Source:
-    """One trace file: its path and its (decompressed) content."""
+    """One trace file: its path and its (decompressed) content; ``siblings`` files are read along with it (1: only it)."""
 
     path: Path
     max_expanded: int = MAX_EXPANDED_BYTES
     progress: Progress = field(default=no_progress, repr=False, compare=False)
+    siblings: int = 1
 
     @property
     def name(self) -> str:
@@ -183,7 +188,7 @@ class Source:
         """Decompressed content as a buffered stream that stops at the expansion cap; archives as they are."""
         if self.compression in ("", "zip", "tar"):
             return self.path.open("rb")
-        limit = min(self.max_expanded, max(1024**3, MAX_RATIO * self.size))
+        limit = min(self.max_expanded, max(BELIEVED_BYTES, MAX_RATIO * self.size))
         return io.BufferedReader(_Capped(_decompressor(self.path, self.compression), self.path, limit), 1024 * 1024)
 
     @cached_property

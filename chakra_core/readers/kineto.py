@@ -100,7 +100,7 @@ class EventAttributes:
 def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EventAttributes:
     """A kept source made again."""
     del params
-    text = EventText.restored(path, arrays, compressed=bool(Source(path).compression))
+    text = EventText.restored(path, arrays)
     closing = {row: (offset, length) for row, offset, length in arrays["closing"].tolist()}
     numbers = {name.removeprefix("number "): array for name, array in arrays.items() if name.startswith("number ")}
     return EventAttributes(text, (arrays["offsets"], arrays["lengths"]), closing, numbers)

@@ -85,7 +85,7 @@ class NodeAttributes:
 def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NodeAttributes:
     """A kept source made again."""
     del params
-    text = EventText.restored(path, arrays, compressed=bool(Source(path).compression))
+    text = EventText.restored(path, arrays)
     numbers = {name.removeprefix("number "): array for name, array in arrays.items() if name.startswith("number ")}
     return NodeAttributes(text, arrays["spans"], numbers)
 

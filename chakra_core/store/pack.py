@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -82,21 +83,37 @@ def _trace_parts(
     if trace.markers is not None:
         for field in dataclasses.fields(Markers):
             arrays[f"{prefix}markers.{field.name}"] = getattr(trace.markers, field.name)
-    place = places.get(trace.meta.path)
-    if place is None:
-        raise Unstorable(f"{trace.meta.path} is none of the files")
+    place, inside = _place(trace.meta.path, places)
+    attributes = _put_attributes(arrays, prefix, trace.attributes_of, places)
+    if inside and attributes == {"module": ""}:
+        raise Unstorable(f"{trace.meta.path} can only be read together with its archive")
     order = seen[place] = seen.get(place, -1) + 1
     meta = {key: value for key, value in _plain(trace.meta).items() if key not in ("path", "groups")}
     return {
         "file": place,
+        "inside": inside,
         "order": order,
         "meta": {**meta, "details": dict(trace.meta.details)},
         "groups": [_plain(group) for group in trace.meta.groups],
         "lanes": [_plain(lane) for lane in trace.lanes],
         "health": [_plain(finding) for finding in trace.health],
         "markers": trace.markers is not None,
-        "attributes": _put_attributes(arrays, prefix, trace.attributes_of, places),
+        "attributes": attributes,
     }
+
+
+def _place(path: str, places: Mapping[str, int]) -> tuple[int, str]:
+    """Which file a trace is of, and what follows in its path where that file is an archive.
+
+    Raises:
+        Unstorable: none of them.
+    """
+    if path in places:
+        return places[path], ""
+    for known, at in places.items():
+        if path.startswith(f"{known}{os.sep}"):
+            return at, path[len(known) :]
+    raise Unstorable(f"{path} is none of the files")
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -165,7 +182,7 @@ def _trace(
     path = files[part["file"]]
     meta = {
         **part["meta"],
-        "path": str(path),
+        "path": f"{path}{part['inside']}",
         "time_kind": TimeKind(part["meta"]["time_kind"]),
         "groups": tuple(map(_group, part["groups"])),
         "details": MappingProxyType(part["meta"]["details"]),
@@ -208,7 +225,7 @@ def _attributes(
         )
     path = files[part["file"]]
     if kept["module"] not in _RESTORERS:
-        return _ReadAnew(path, part["order"], read)
+        return _ReadAnew(path, part["order"], part.get("meta", {}).get("rank", -1), read)
     own = {name: arrays[f"{prefix}attributes.{name}"] for name in kept["arrays"]}
     source: AttributeSource = importlib.import_module(kept["module"]).restore_attributes(path, kept["params"], own)
     return source
@@ -217,15 +234,17 @@ def _attributes(
 class _ReadAnew:
     """Attributes of a format whose source cannot be kept: the file is read once more when the first is asked for."""
 
-    def __init__(self, path: Path, order: int, read: Open) -> None:
-        self._path, self._order, self._read = path, order, read
+    def __init__(self, path: Path, order: int, rank: int, read: Open) -> None:
+        self._path, self._order, self._rank, self._read = path, order, rank, read
         self._source: AttributeSource | None = None
         self._lock = Lock()
 
     def __call__(self, row: int) -> dict[str, Any]:
         with self._lock:
             if self._source is None:
-                self._source = self._read(self._path)[self._order].attributes_of
+                traces = self._read(self._path)
+                same = [trace for trace in traces if trace.meta.rank == self._rank >= 0]  # a run is sorted by rank
+                self._source = (same[0] if len(same) == 1 else traces[self._order]).attributes_of
         return self._source(row)
 
 

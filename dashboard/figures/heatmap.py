@@ -24,6 +24,14 @@ _CAUSE_WORDS = {
     "exposed_memory": "exposed memory",
     "none": "nothing lost",
 }
+_EXPLAINED = 20_000
+"""Most cells with a text of their own; larger maps have numbers in its place, a tenth of the bytes."""
+_BRIEF = (
+    "<b>rank %{customdata[0]}</b>, around %{x:.4~f} UNIT<br>idle %{customdata[1]} % · exposed communication %{customdata[2]} %"
+    " · exposed memory %{customdata[3]} %<br>compute %{customdata[4]} % · communication %{customdata[5]} %"
+    " · on the critical path %{customdata[6]} %<extra></extra>"
+)
+_BRIEF_PARTS = ("idle", "exposed_comm", "exposed_memory", "compute", "communication", "critical")
 
 
 def row_labels(result: Heatmap) -> list[str]:
@@ -58,20 +66,20 @@ def heatmap_figure(
         title: above the plot; none by default.
     """
     values = result.metric(metric)
+    brief = values.size > _EXPLAINED
     centres = (result.edges_ns[:-1] + result.edges_ns[1:]) / 2 - origin_ns
     factor, unit = _unit(result, origin_ns)
     figure = go.Figure(
         go.Heatmap(
-            z=values,
+            z=values.astype(np.float32) if brief else values,
             x=centres / factor,
             y=np.arange(len(result.rows)),
             zmin=0,
             zmax=top,
             colorscale=SCALES[theme],
-            customdata=_explain(result, origin_ns),
-            hovertemplate="%{customdata}<extra></extra>",
+            **_hover(result, origin_ns, unit, brief=brief),
             xgap=0 if values.shape[1] > 200 else 1,
-            ygap=1,
+            ygap=0 if values.shape[0] > 200 else 1,
             colorbar={
                 "title": {"text": METRICS[metric], "side": "right", "font": {"size": 11}},
                 "tickformat": ".0%",
@@ -81,7 +89,7 @@ def heatmap_figure(
         )
     )
     labels = row_labels(result)
-    step = max(1, -(-len(labels) // 48))
+    step = -(-len(labels) // 48) or 1
     figure.update_layout(
         template=template(theme),
         height=_height(len(labels)),
@@ -165,6 +173,23 @@ def _height(rows: int) -> int:
 def _escaped(text: str) -> str:
     """Text of a trace is never markup for Plotly."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _hover(result: Heatmap, origin_ns: int, unit: str, *, brief: bool) -> dict[str, object]:
+    """What each cell says under the pointer."""
+    if brief:
+        return {"customdata": _shares(result), "hovertemplate": _BRIEF.replace("UNIT", unit)}
+    return {"customdata": _explain(result, origin_ns), "hovertemplate": "%{customdata}<extra></extra>"}
+
+
+def _shares(result: Heatmap) -> np.ndarray:
+    """Rank and shares of the cell's time in percent, int16 (int32 for large ranks) of shape (rows, bins, 7)."""
+    rows, bins = result.shape
+    found = np.empty((rows, bins, 1 + len(_BRIEF_PARTS)), np.int16 if max(result.ranks) < 2**15 else np.int32)
+    found[:, :, 0] = np.asarray(result.ranks)[:, None]
+    for at, name in enumerate(_BRIEF_PARTS, 1):
+        found[:, :, at] = np.rint(100 * result.parts[name] / np.diff(result.edges_ns))
+    return found
 
 
 def _explain(result: Heatmap, origin_ns: int) -> np.ndarray:
