@@ -12,6 +12,7 @@ __all__ = ["ANALYSES", "analyse_trace"]
 
 ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.breakdown",
+    "chakra_core.analysis.overlap",
     "chakra_core.analysis.operators",
     "chakra_core.analysis.critical_path",
     "chakra_core.analysis.launch",
