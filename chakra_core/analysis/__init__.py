@@ -13,6 +13,7 @@ __all__ = ["ANALYSES", "analyse_trace"]
 ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.breakdown",
     "chakra_core.analysis.operators",
+    "chakra_core.analysis.roofline",
     "chakra_core.analysis.critical_path",
 )
 """Modules whose ``as_json(trace, scope)`` gives keys of the document that ``analyze`` prints, in its order."""

@@ -48,9 +48,9 @@ MISSING = int(np.iinfo(np.int64).min)
 """Integer fields that an event does not have."""
 
 I64_FIELDS = ("offset", "ts", "dur", "id", "external", "correlation")
-I32_FIELDS = ("length", "name", "cat", "pid", "tid", "stream", "device", "dims", "types")
+I32_FIELDS = ("length", "name", "cat", "pid", "tid", "stream", "device", "dims", "types", "values")
 (_OFFSET, _TS, _DUR, _ID, _EXTERNAL, _CORRELATION) = range(len(I64_FIELDS))
-(_LENGTH, _NAME, _CAT, _PID, _TID, _STREAM, _DEVICE, _DIMS, _TYPES) = range(len(I32_FIELDS))
+(_LENGTH, _NAME, _CAT, _PID, _TID, _STREAM, _DEVICE, _DIMS, _TYPES, _VALUES) = range(len(I32_FIELDS))
 
 
 class Key:
@@ -74,13 +74,15 @@ _KEYS: tuple[tuple[str, int], ...] = (
     ("ph", 0), ("ts", 1), ("dur", 2), ("id", 3), ("args", 4), ("name", 8), ("cat", 9), ("pid", 10), ("tid", 11),
     ("scope", 14),
     ("External id", 16), ("external id", 16), ("correlation", 17), ("stream", 18), ("device", 19),
-    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21),
+    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21), ("Concrete Inputs", 22),
 )  # fmt: skip
 _PH, _TS_KEY, _DUR_KEY, _ID_KEY, _ARGS = range(5)
 _FIRST_NUMBER, _SCOPE = 5, 14
 _EXTERNAL_ID, _CORRELATION_ID, _STREAM_NUMBER, _DEVICE_NUMBER = range(16, 20)
-_CODES = 22
-_TEXT_FIELDS = np.array([(8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES)], np.int64)
+_CODES = 23
+_TEXT_FIELDS = np.array(
+    [(8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES), (22, _VALUES)], np.int64
+)
 _RARE = 2 * _CODES + 1
 _MAX_RARE = 128
 SCRATCH = _RARE + 3 * _MAX_RARE
