@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8050
+# What the recording tests need; with TORCH= they are skipped.
+TORCH ?= torch==2.13.0
 
 .PHONY: help serve test lint format types bench proto samples clean
 
@@ -33,7 +35,7 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.test: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' $(TORCH)
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.browser: tests/find_browser.sh

@@ -7,6 +7,7 @@
     const data = target.dataset;
     const set = window.dash_clientside.set_props;
     if (data.row !== undefined) set("selection", { data: { run: +data.run, rank: +data.rank, row: +data.row } });
+    if (data.nodes !== undefined) set("nodes", { data: data.nodes || null });
     if (data.t0 !== undefined) set("window", { data: [+data.t0, +data.t1] });
     if (data.goto) set("navigate", { data: data.goto });
   });

@@ -2,7 +2,8 @@
 // Reading happens on load and on back/forward; writing on every change of a store. See dashboard/state.py.
 (function () {
   "use strict";
-  const RESERVED = new Set(["run", "node", "t", "theme"]);
+  const RESERVED = new Set(["run", "node", "t", "theme", "nodes", "scope"]);
+  const LONGEST_NODES = 1500;
   let lastPage = null;
   let lastRuns = null;
 
@@ -13,20 +14,24 @@
     const params = {};
     for (const [key, value] of query) if (!RESERVED.has(key) && value !== "" && !(key in params)) params[key] = value;
     return {
-      runs: query.getAll("run").filter((ref) => ref !== ""),
+      runs: [...new Set(query.getAll("run").filter((ref) => ref !== ""))],
       selection: node ? { run: +node[1], rank: +node[2], row: +node[3] } : null,
       window: time && +time[1] < +time[2] ? [+time[1], +time[2]] : null,
       theme: query.get("theme") === "dark" ? "dark" : null,
       params,
+      nodes: query.get("nodes") || null,
+      scope: query.get("scope") || null,
     };
   }
 
-  function search(runs, selection, window_, params, theme) {
+  function search(runs, selection, window_, params, theme, nodes, scope) {
     const query = new URLSearchParams();
     for (const ref of runs || []) query.append("run", ref);
     if (selection) query.append("node", `${selection.run}.${selection.rank}.${selection.row}`);
     if (window_) query.append("t", `${Math.max(0, Math.floor(window_[0]))}-${Math.ceil(window_[1])}`);
     if (theme === "dark") query.append("theme", theme);
+    if (nodes && nodes.length <= LONGEST_NODES) query.append("nodes", nodes);
+    if (scope) query.append("scope", scope);
     for (const key of Object.keys(params || {}).sort()) {
       const value = params[key];
       if (!RESERVED.has(key) && value !== null && value !== undefined && value !== "") query.append(key, String(value));
@@ -81,7 +86,7 @@
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ckState: {
       // Address to stores: only those that differ, so that nothing is triggered for nothing.
-      read(visit, page, runs, selection, window_, params, theme, defaults) {
+      read(visit, page, runs, selection, window_, params, theme, nodes, scope, defaults) {
         const none = window.dash_clientside.no_update;
         const view = parse(window.location.search);
         const asked = window.location.pathname.split("/").filter(Boolean)[0] || "";
@@ -94,15 +99,18 @@
           view.window,
           view.params,
           view.theme || (bare && !visit && storedTheme()) || "light",
+          view.nodes,
+          view.scope,
         ];
         lastPage = wanted[0];
         lastRuns = wantedRuns;
-        return wanted.map((value, at) => (same(value, [page, runs, selection, window_, params, theme][at]) ? none : value));
+        return wanted.map((value, at) => (same(value, [page, runs, selection, window_, params, theme, nodes, scope][at]) ? none : value));
       },
       // Stores to address. Another page or other runs are a step of the history; everything else replaces it.
-      write(page, runs, selection, window_, params, theme) {
+      write(page, runs, selection, window_, params, theme, nodes, scope) {
         if (!page) return window.dash_clientside.no_update;
-        const text = search(runs, selection, window_, params, theme);
+        window.ckView = { selection, window: window_, nodes, scope }; // for parts of a page that read it when they appear
+        const text = search(runs, selection, window_, params, theme, nodes, scope);
         const address = `/${page}${text}`;
         const isStep = lastPage !== null && (page !== lastPage || !same(runs, lastRuns));
         if (address !== window.location.pathname + window.location.search) {
@@ -121,11 +129,11 @@
       removeRun(clicks, runs, selection, window_) {
         const none = window.dash_clientside.no_update;
         const gone = window.dash_clientside.callback_context.triggered_id;
-        if (!gone || !(clicks || []).some(Boolean)) return [none, none, none, none];
+        if (!gone || !(clicks || []).some(Boolean)) return [none, none, none, none, none, none];
         let node = selection;
         if (node && node.run === gone.at) node = null;
         else if (node && node.run > gone.at) node = { ...node, run: node.run - 1 };
-        return [runs.filter((_, at) => at !== gone.at), node, gone.at === 0 ? null : window_, {}];
+        return [runs.filter((_, at) => at !== gone.at), node, gone.at === 0 ? null : window_, {}, null, gone.at === 0 ? null : none];
       },
       toggleTheme(clicks, theme) {
         return clicks ? (theme === "dark" ? "light" : "dark") : window.dash_clientside.no_update;

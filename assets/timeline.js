@@ -65,6 +65,7 @@
         this.feed.overview();
         await this.feed.now();
         if (state.selection) this.follow(state.selection, !state.window);
+        this.mark(state.nodes);
         this.root.dataset.ready = "true";
       } catch (error) {
         this.onError(error.message);
@@ -214,6 +215,7 @@
       this.lastFetchMs = this.feed.lastFetchMs;
       if (this.hover && this.pointer) this.hover = null;
       this.say("");
+      this.findMarked();
       this.repaint();
       this.onSettled();
     }
@@ -274,6 +276,31 @@
       }
     }
 
+    // Several chosen nodes (a row of a table): drawn in their colours while all else pales.
+    mark(nodes) {
+      if (nodes === this.nodes) return;
+      this.nodes = nodes;
+      this.marked = null;
+      this.findMarked();
+      this.repaint();
+    }
+
+    async findMarked() {
+      const detail = this.feed.detail;
+      if (!this.nodes || !detail) return;
+      const key = this.nodes;
+      try {
+        const rows = parts.ranges([...detail.rowSet].sort((a, b) => a - b));
+        const width = Math.min(Math.ceil((detail.t1 - detail.t0) / Math.max(detail.resolution, 1e-9)), 16384);
+        const found = await this.feed.get("marked", { nodes: key, at: this.at, t0: detail.t0, t1: detail.t1, width, rows });
+        if (this.nodes !== key || this.feed.detail !== detail) return;
+        this.marked = found;
+        this.repaint();
+      } catch (error) {
+        this.onError(error.message);
+      }
+    }
+
     inSight(event) {
       const at = this.tracks.rows.get(event.row);
       const y = at ? at.y - this.scroll : -1;
@@ -313,6 +340,7 @@
     const node = /^(\d{1,11})\.(\d{1,11})\.(\d{1,11})$/.exec(query.get("node") || "");
     const time = /^(\d{1,18})-(\d{1,18})$/.exec(query.get("t") || "");
     return {
+      nodes: (window.ckView && window.ckView.nodes) || query.get("nodes"),
       selection: node ? { run: +node[1], rank: +node[2], row: +node[3] } : null,
       window: time && +time[1] < +time[2] ? [+time[1], +time[2]] : null,
     };
@@ -353,11 +381,12 @@
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ckTimeline: {
       // The stores changed, here or elsewhere: every instance follows.
-      follow(selection, window_) {
+      follow(selection, window_, nodes) {
         for (const one of Object.values(window.ckTimelines)) {
           if (!one.layout) continue;
           one.onWindow(window_ || null);
           one.follow(selection || null, false);
+          one.mark(nodes || null);
         }
         return window.dash_clientside.no_update;
       },

@@ -6,6 +6,7 @@
   const PATIENCE = 160;
   const WIDER = 0.3;
   const COARSE = 1500;
+  const AGAIN = 500;
 
   class Rects {
     constructor(answer, rows, width) {
@@ -63,6 +64,10 @@
       const answer = await fetch(`/api/timeline/${path}?${text}`, { signal, headers: { Accept: "application/json" } });
       let content = null;
       try { content = await answer.json(); } catch (error) { content = { error: `the server answered ${answer.status}` }; }
+      if (answer.status === 503) { // the run is still being opened (again): ask once more
+        await new Promise((resolve) => window.setTimeout(resolve, AGAIN));
+        return this.get(path, query, signal);
+      }
       if (!answer.ok) throw new Error(content.error || `the server answered ${answer.status}`);
       return content;
     }

@@ -76,6 +76,7 @@
         return inside ? [] : outside;
       }, MOST - drawn);
     }
+    veil(tl);
     outlines(tl);
     return drawn;
   }
@@ -185,6 +186,35 @@
     if (width <= room) return text;
     const length = Math.floor((text.length * (room - 7)) / width);
     return length >= 3 ? `${text.slice(0, length)}…` : "";
+  }
+
+  // Chosen nodes keep their colour, everything else pales: a veil over the lanes with a hole for each.
+  function veil(tl) {
+    const found = tl.marked;
+    if (!found || !found.row.length) return;
+    const g = tl.context;
+    g.save();
+    g.beginPath();
+    g.rect(GUTTER, TOP, tl.width - GUTTER, tl.height - TOP);
+    const holes = [];
+    for (let i = 0; i < found.row.length; i += 1) {
+      const at = tl.tracks.rows.get(found.row[i]);
+      if (!at) continue;
+      const y = at.y - tl.scroll + TOP;
+      const x = tl.xOf(found.x[i]);
+      const w = Math.max(found.d[i] * tl.scale, 2);
+      if (y > tl.height || y + at.h < TOP || x > tl.width || x + w < GUTTER) continue;
+      const left = Math.max(x, GUTTER);
+      holes.push([left, y, Math.min(x + w, tl.width) - left, at.h]);
+    }
+    for (const hole of holes) g.rect(...hole);
+    g.globalAlpha = 0.66;
+    g.fillStyle = tl.tones.plot;
+    g.fill("evenodd");
+    g.globalAlpha = 1;
+    g.fillStyle = tl.tones.warn;
+    for (const [x, y, w, h] of holes) g.fillRect(x, y + h - 2, w, 2);
+    g.restore();
   }
 
   function outlines(tl) {

@@ -187,6 +187,7 @@
     parts.closeDrawer(tl);
     tl.search.close();
     if (tl.selected) tl.select(null);
+    if (tl.nodes) window.dash_clientside.set_props("nodes", { data: null });
     tl.repaint();
   }
 

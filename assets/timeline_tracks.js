@@ -29,7 +29,7 @@
         lanes += rank.lanes.length;
         rows += rank.lanes.length;
         open.add(`r${rank.rank}`);
-        candidates.push(...rank.lanes.filter((lane) => lane.rows > 1));
+        for (const lane of rank.lanes) if (lane.rows > 1) candidates.push(lane); // spreading 100,000 overflows the stack
       });
       candidates.sort((a, b) => b.events - a.events);
       for (const lane of candidates) {

@@ -283,8 +283,20 @@
     fill(sorted);
     const scroll = make("div", "ck-tl-drawer-body");
     scroll.append(table);
-    tl.drawer.replaceChildren(head, scroll);
+    tl.drawer.replaceChildren(head, scoped(tl), scroll);
     tl.drawer.hidden = false;
+  }
+
+  // The range is the scope of the other pages (assets/scope.js): say so, and how to take it back.
+  function scoped(tl) {
+    const made = parts.element("div", "ck-tl-drawer-head ck-hint");
+    if (!tl.root.closest(".ck-page-timeline")) return made;
+    const back = button("Whole run", "Let the other pages count the whole run again", () => {
+      window.dash_clientside.set_props("scope", { data: null });
+      made.replaceChildren("Every page counts the whole run.");
+    });
+    made.append("Every page with a scope control now counts this range only.", back);
+    return made;
   }
 
   function line(tl, row) {

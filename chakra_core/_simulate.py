@@ -13,7 +13,7 @@ __all__ = ["Problem", "simulate"]
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
-_OPTIONS: Mapping[str, bool] = {"cache": True, "_nrt": False}
+_OPTIONS: Mapping[str, bool] = {"cache": True, "nogil": True, "_nrt": False}
 """No kernel makes an array, so they are compiled without reference counting, which took three quarters of the time."""
 _PENDING = -1
 _RUNNING, _WAITED, _RELEASED, _GIVEN_UP, _FRESH, _TOUCHED = range(6)

@@ -104,8 +104,8 @@ def classify_names(names: Sequence[str], extra: Path | None = None) -> NDArray[n
 _COMM_WORDS: Mapping[CommOp, str] = MappingProxyType(
     {
         CommOp.REDUCE_SCATTER_BLOCK: r"reduce_?scatter_?block",
-        CommOp.REDUCE_SCATTER: r"reduce_?scatter",
-        CommOp.ALL_REDUCE: r"all_?reduce|cross_device_reduce|quick_?reduce",
+        CommOp.REDUCE_SCATTER: r"reduce_?scatter|^psum_scatter",
+        CommOp.ALL_REDUCE: r"all_?reduce|cross_device_reduce|quick_?reduce|^p(?:sum|mean|max|min)(?!_scatter)",
         CommOp.ALL_GATHER: r"all_?gather",
         CommOp.ALL_TO_ALL: r"all_?to_?all|deep_ep::|(?:intranode|internode(?:_ll)?)::(?:dispatch|combine)|_a2a_",
         CommOp.BROADCAST: r"broadcast",
@@ -125,7 +125,7 @@ _COMM_SIGN = re.compile(
 )
 _COMM_BARE = re.compile(
     r"^_?(?:all_?reduce|all_?gather|gather|scatter|reduce|reduce_?scatter|broadcast|barrier|all_?to_?all|i?send|i?recv|"
-    r"collective_?permute|collective_?broadcast)(?:v|_?base|_?into|_?tensor|_?single|_?coalesced|_?oop|_?block|_?sparse|"
+    r"collective_?permute|collective_?broadcast|p(?:sum|mean|max|min|permute)(?:_invariant|_scatter)?(?=[.\d]))(?:v|_?base|_?into|_?tensor|_?single|_?coalesced|_?oop|_?block|_?sparse|"
     r"_?out|_?any_?source|_?list|_?start|_?done|_?kernel|_|[.\d])*(?:$| )"
 )
 
@@ -143,8 +143,8 @@ def comm_op_of(name: str) -> CommOp:
     text = kernel_head(name[:MAX_CHARS]).lower().replace("-", "_").strip()
     if not (_COMM_SIGN.search(text) or _COMM_BARE.match(text)) or text.endswith("::wait") or "sendrecv" in text:
         return CommOp.UNKNOWN if "sendrecv" in text else CommOp.NONE
-    if "collective_permute" in text:
-        return CommOp.SEND
+    if "collective_permute" in text or text.startswith("ppermute"):
+        return CommOp.PERMUTE
     for op, pattern in _COMM_PATTERNS:
         if pattern.search(text):
             return op

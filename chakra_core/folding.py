@@ -32,6 +32,7 @@ _LONGEST = 256
 _ROUNDS = 4
 _LEAST_STEM = 4
 _NAMED = 1000
+_LONGEST_NAME = 60
 _SEPARATORS = "/._-: "
 
 
@@ -126,10 +127,10 @@ def fold(trace: Trace, up: I64, labels: list[str], when: I64, depth: I64) -> tup
         return up, labels, when
     value = structure(trace, up, labels, depth)
     tree = _Tree(trace, up.copy(), list(labels), when, [], [])
-    big = _rows_below(len(trace), up, depth) >= _BIG
+    rows = _rows_below(len(trace), up, depth)
     order = np.lexsort((when, up))
     for _ in range(_ROUNDS):
-        order = _fold_families(tree, order, value, big)
+        order = _fold_families(tree, order, value, rows)
         if not len(order):
             break
     return tree.up, tree.labels, tree.when
@@ -144,14 +145,14 @@ def _rows_below(n: int, up: I64, depth: I64) -> I64:
     return count
 
 
-def _fold_families(tree: _Tree, order: I64, value: U64, big: NDArray[np.bool_]) -> I64:
+def _fold_families(tree: _Tree, order: I64, value: U64, rows: I64) -> I64:
     """Fold the families in ``order`` (sorted by parent and order); the members of new repeats, to be folded in turn."""
     from chakra_core._fold_kernels import find_repeats
 
     family = tree.up[order]
     bounds = np.append(np.flatnonzero(np.r_[True, family[1:] != family[:-1]]), len(order))
     found = np.empty(3 * (len(order) // 2 + 1), np.int64)
-    count = find_repeats(value[order], big[order], bounds, _LONGEST, _FEWEST, found)
+    count = find_repeats(value[order], rows[order] >= _BIG, bounds, _LONGEST, _FEWEST, found)
     again: list[I64] = []
     for first, period, repeats in found[: 3 * count].reshape(count, 3).tolist():
         members = order[first : first + period * repeats]
@@ -160,7 +161,7 @@ def _fold_families(tree: _Tree, order: I64, value: U64, big: NDArray[np.bool_]) 
         if period == 1:
             _fold_run(tree, members, whole=whole)
         else:
-            again.extend(_fold_stretch(tree, members, period, whole=whole))
+            again.extend(_fold_stretch(tree, members.reshape(-1, period), rows, whole=whole))
     tree.commit()
     return np.concatenate(again) if again else np.zeros(0, np.int64)
 
@@ -181,11 +182,10 @@ def _fold_run(tree: _Tree, members: I64, *, whole: bool) -> None:
     tree.up[members] = _box(tree, members, label, whole=whole)
 
 
-def _fold_stretch(tree: _Tree, members: I64, period: int, *, whole: bool) -> list[I64]:
+def _fold_stretch(tree: _Tree, parts: I64, rows: I64, *, whole: bool) -> list[I64]:
     """One group over the repeats of a stretch, each of them a group; the members of each."""
-    parts = members.reshape(-1, period)
-    stems = [_stem([tree.name(node) for node in part.tolist()]) for part in parts]
-    top = _box(tree, members, f"{_pattern(stems)} {FOLD_SIGN}{len(parts)}", whole=whole)
+    stems = [_stem([tree.name(node) for node in part.tolist()], rows[part]) for part in parts]
+    top = _box(tree, parts.ravel(), f"{_pattern(stems)} {FOLD_SIGN}{len(parts)}", whole=whole)
     for number, (part, stem) in enumerate(zip(parts, stems, strict=True), start=1):
         label = f"{stem} ({number})" if len(set(stems)) < len(stems) else stem
         tree.up[part] = tree.add(label, top, int(tree.when[part[0]]))
@@ -196,17 +196,32 @@ def _pattern(names: list[str]) -> str:
     """What the names have in common: ``layer_128_#`` of ``layer_128_2`` and ``layer_128_3``."""
     numbers = [_DIGITS.findall(name) for name in names]
     if len(set(map(len, numbers))) > 1:
-        return _DIGITS.sub("#", names[0])
+        return _short(_DIGITS.sub("#", names[0]))
     same = iter([column[0] if len(set(column)) == 1 else "#" for column in zip(*numbers, strict=True)])
-    return _DIGITS.sub(lambda _: next(same), names[0])
+    return _short(_DIGITS.sub(lambda _: next(same), names[0]))
 
 
-def _stem(names: list[str]) -> str:
-    """What the names of a stretch begin with, up to a separator; else the first and the last of them."""
+def _short(name: str) -> str:
+    """The name without the middle of a long one, so that what is added to it is not cut off where it is shown."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME // 2]}\u2026{name[-_LONGEST_NAME // 3 :]}"
+
+
+def _stem(names: list[str], rows: I64) -> str:
+    """What to call a stretch: as those of its groups that hold most of its rows are called, numbers aside.
+
+    Where none do: what all names begin with, up to a separator, else the first and the last of them.
+    """
+    held: dict[str, int] = {}
+    for name, count in zip(names, rows.tolist(), strict=True):
+        kind = _DIGITS.sub("#", name)
+        held[kind] = held.get(kind, 0) + (count if count > 1 else 0)
+    most = max(held, key=lambda kind: held[kind])
+    if 2 * held[most] > rows.sum() and len(held) > 1:
+        return _pattern([name for name in names if _DIGITS.sub("#", name) == most])
     low, high = min(names), max(names)
     same = next((at for at, (one, two) in enumerate(zip(low, high, strict=False)) if one != two), len(low))
     common = low[:same]
     if same < len(high):
         common = common[: max(common.rfind(sign) for sign in _SEPARATORS) + 1]
     common = common.rstrip(_SEPARATORS)
-    return common if len(common) >= _LEAST_STEM else f"{names[0]} \u2026 {names[-1]}"
+    return common if len(common) >= _LEAST_STEM else f"{_short(names[0])} \u2026 {_short(names[-1])}"

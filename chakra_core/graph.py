@@ -218,7 +218,7 @@ def longest_path(edges: Edges, durations: I64) -> LongestPath:
     return LongestPath(total, np.array(rows[::-1], np.int64), earliest, slack)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _reach(starts: I64, indptr: I64, others: I32, hops: int, limit: int, distance: I32) -> int:
     """Breadth-first search that marks ``distance`` (-1: not reached); stops at ``limit`` marked rows."""
     queue = np.empty(min(limit, len(distance)) + len(starts), np.int64)
@@ -264,7 +264,7 @@ def neighbourhood(edges: Edges, row: int, hops: int, limit: int) -> tuple[I64, b
     return np.array(ordered[:limit], np.int64), cut or len(ordered) > limit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _trace_back(first: int, last: int, indptr: I64, awaited: I32) -> I64:
     n = len(indptr) - 1
     via = np.full(n, -1, np.int64)

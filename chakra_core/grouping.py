@@ -28,8 +28,10 @@ MAX_CHILDREN = 48
 
 _NUMBERED = re.compile(r"(?:^|_)((?:layer|block|stack|stage)(?:_\d+)+)_")
 """The part of a generator's node names that says which layer they belong to: ``COMP_NODE_layer_64_1_conv2_FWD``."""
-_FIRST_LEVELS = 6
+_FIRST_LEVELS = 32
 _FEWEST = 5
+_WORTH = 100
+"""Groups with less than one part in this of all the weight are left closed at first."""
 _MAX_DEPTH = 256
 """Levels of calls that are kept; deeper ones hang on their ancestor at this level."""
 
@@ -108,20 +110,26 @@ class Grouping:
         count = size[1:]
         shown = [node for node in children(-1) if node < self.rows or count[node]]
         opened: list[int] = []
+        whole = sum(int(total[node]) for node in shown)
         folded = {self.rows + at for at, label in enumerate(self.labels) if FOLD_SIGN in label}
+        wide = max(target, MAX_CHILDREN + _FEWEST)
+
+        def fits(node: int) -> bool:
+            limit = wide if few else target
+            return bool(
+                count[node]
+                and self.depth[node] < _FIRST_LEVELS
+                and (few or (node not in folded and total[node] * _WORTH >= whole))
+                and len(shown) + callers + count[node] - (node >= self.rows) <= limit
+            )
+
         while True:
             few = len(shown) < _FEWEST
-            room = max(target, MAX_CHILDREN + _FEWEST) if few else target
-            fits = [
-                node
-                for node in shown
-                if (few or node not in folded)
-                and self.depth[node] < _FIRST_LEVELS
-                and 0 < count[node] <= room + 1 - len(shown)
-            ]
-            if not fits:
+            callers = sum(node < self.rows for node in opened)  # an opened operator stays, with its callees beside it
+            able = [node for node in shown if fits(node)]
+            if not able:
                 return opened
-            best = max(fits, key=lambda node: (node not in folded, int(total[node]), -node))
+            best = max(able, key=lambda node: (node not in folded, int(total[node]), -node))
             opened.append(best)
             shown.remove(best)
             shown += children(best)

@@ -22,7 +22,7 @@ def merge(start: I64, end: I64) -> Intervals:
     return _merge_sorted(np.asarray(start, np.int64)[order], np.asarray(end, np.int64)[order])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _merge_sorted(start: I64, end: I64) -> Intervals:
     out_start, out_end = np.empty_like(start), np.empty_like(end)
     count = 0
@@ -52,7 +52,7 @@ def clip(start: I64, end: I64, first: int, last: int) -> Intervals:
     return np.clip(start, first, last), np.clip(end, first, last)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def intersect(a_start: I64, a_end: I64, b_start: I64, b_end: I64) -> Intervals:
     """Points in both of two merged sets; the result is merged. O(n + m)."""
     room = len(a_start) + len(b_start)
@@ -70,7 +70,7 @@ def intersect(a_start: I64, a_end: I64, b_start: I64, b_end: I64) -> Intervals:
     return out_start[:count].copy(), out_end[:count].copy()
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def subtract(a_start: I64, a_end: I64, b_start: I64, b_end: I64) -> Intervals:
     """Points of merged set a that are not in merged set b; the result is merged. O(n + m)."""
     room = len(a_start) + len(b_start)
@@ -93,7 +93,7 @@ def subtract(a_start: I64, a_end: I64, b_start: I64, b_end: I64) -> Intervals:
     return out_start[:count].copy(), out_end[:count].copy()
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def coverage(start: I64, end: I64, edges: I64) -> I64:
     """Covered ns per bin: bin k is ``[edges[k], edges[k + 1])``. For a merged set that is the busy time of each bin.
 

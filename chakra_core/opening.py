@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,26 @@ from numpy.typing import NDArray
 
 from chakra_core.errors import ChakraError, CorruptTrace, UnknownFormat
 from chakra_core.health import check_run, check_trace
+from chakra_core.link.pairs import link_traces
 from chakra_core.readers import guess_reader, list_readers
+from chakra_core.readers._archive import is_archive, read_archive
 from chakra_core.readers.astrasim_log import is_rotated_log
-from chakra_core.readers.base import Progress, Source, no_progress
+from chakra_core.readers.base import Progress, Reader, Source, no_progress
 from chakra_core.schedule import replay
 from chakra_core.schema import NO_TIME, Severity, TimeKind
 from chakra_core.trace import HealthFinding, Run, Trace
 
-__all__ = ["RunFiles", "assemble", "discover", "expand", "open_run", "open_trace"]
+__all__ = ["RunFiles", "assemble", "discover", "expand", "open_files", "open_run", "open_trace"]
 
 I64 = NDArray[np.int64]
 _RANK = re.compile(r"(?:^|[._-])(?:rank[_-]?)?(\d+)(?=[._]|$)", re.IGNORECASE)
 _NOT_TRACES = (".md", ".txt.license", ".py", ".toml", ".png", ".xml", ".csv.license")
 _MAX_FILES = 100_000
+_LOOK = 64  # files between reports of progress
+_ARCHIVE = "archive"
+
+_HOST_FOLDER = re.compile(r"(?i)host|(?<![a-z])(?:et|eg)(?![a-z])")
+_DEVICE_FOLDER = re.compile(r"(?i)device|kineto|profil|gpu")
 
 DEFAULT_DEVICE = "H100 SXM"
 """Catalogue entry that traces without durations are simulated on when they are opened; the run says so."""
@@ -40,24 +48,41 @@ class RunFiles:
     paths: tuple[Path, ...]
 
 
-def open_trace(path: str | Path, *, progress: Progress = no_progress) -> tuple[Trace, ...]:
+def open_trace(path: str | Path, *, progress: Progress = no_progress, siblings: int = 1) -> tuple[Trace, ...]:
     """Read one file into its traces (one per rank it holds), without start times where it has none.
+
+    ``siblings`` is how many files are read along with it, itself counted.
 
     Raises:
         UnknownFormat: no reader recognises it.
         CorruptTrace: nothing usable could be read.
     """
-    source = Source(Path(path), progress=progress)
+    source = Source(Path(path), progress=progress, siblings=siblings)
     if source.path.is_dir():
         raise UnknownFormat(f"{source.path}: is a folder; open it as a run")
-    return tuple(guess_reader(source).read(source))
+    if is_archive(source):
+        return tuple(read_archive(source))
+    return tuple(_reader_for(source).read(source))
 
 
-def discover(path: str | Path) -> list[RunFiles]:
+def _reader_for(source: Source) -> Reader:
+    """As ``guess_reader``, asked once for a file that does not change: opening a folder looks at each file twice."""
+    stat = source.path.stat()
+    return _reader_of(source.path, (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
+
+
+@lru_cache(maxsize=8192)
+def _reader_of(path: Path, stamp: tuple[int, ...]) -> Reader:
+    del stamp
+    return guess_reader(Source(path))
+
+
+def discover(path: str | Path, *, progress: Progress = no_progress) -> list[RunFiles]:
     """The runs at a path: a file is one run; a folder is grouped into runs, recursively.
 
     In a folder, files that differ only in a rank number (``name.<rank>.et``, ``…rank-3…``), and the per-process
-    files of one PyTorch profiler session (``host_pid.time.pt.trace.json``), are one run each.
+    files of one PyTorch profiler session (``host_pid.time.pt.trace.json``), are one run each. So are the host traces
+    and the profiles of the same ranks, beside each other or in folders named for what they hold (``host``, ``device``).
 
     Raises:
         UnknownFormat: a folder that holds no file a reader recognises, or too many files.
@@ -71,13 +96,36 @@ def discover(path: str | Path) -> list[RunFiles]:
     for count, found in enumerate(sorted(root.rglob("*"))):
         if count > _MAX_FILES:
             raise UnknownFormat(f"{root}: holds more than {_MAX_FILES:,} files; name the folder of one run")
+        if count % _LOOK == 0:
+            progress(0.0, f"looking at {found.name}")
         if _may_be_trace(found):
             kind = _kind(found)
             if kind:
                 groups[found.parent, f"{kind}:{_stem(found)}"].append(found)
     if not groups:
         raise UnknownFormat(f"{root}: no file in it is a trace in a known format")
-    return [_run_files(root, parent, files) for (parent, _), files in groups.items()]
+    return _paired(root, [_run_files(root, parent, files) for (parent, _), files in groups.items()])
+
+
+def _paired(root: Path, found: list[RunFiles]) -> list[RunFiles]:
+    """Host traces and profiles that are as many, one group of each in one place, made one run."""
+    kinds = {id(run): _kind(run.paths[0]) for run in found}
+    places: dict[tuple[Path, int], dict[str, list[RunFiles]]] = defaultdict(lambda: {"pytorch-et": [], "kineto": []})
+    for run in found:
+        kind = kinds[id(run)]
+        if kind in ("pytorch-et", "kineto"):
+            parent = run.paths[0].parent
+            places[parent, len(run.paths)][kind].append(run)
+            if (_HOST_FOLDER if kind == "pytorch-et" else _DEVICE_FOLDER).search(parent.name):
+                places[parent.parent, len(run.paths)][kind].append(run)
+    merged: dict[int, RunFiles] = {}
+    for (place, _), sides in places.items():
+        hosts, devices = sides["pytorch-et"], sides["kineto"]
+        if len(hosts) == len(devices) == 1 and id(hosts[0]) not in merged and id(devices[0]) not in merged:
+            label = root.name if place in (root, root.parent) else place.name
+            both = RunFiles(label, (*hosts[0].paths, *devices[0].paths))
+            merged[id(hosts[0])] = merged[id(devices[0])] = both
+    return list(dict.fromkeys(merged.get(id(run), run) for run in found))
 
 
 def _may_be_trace(path: Path) -> bool:
@@ -93,7 +141,8 @@ def _may_be_trace(path: Path) -> bool:
 def _kind(path: Path) -> str:
     """Name of the reader that recognises a file; empty where none does."""
     try:
-        return guess_reader(Source(path)).name
+        source = Source(path)
+        return _ARCHIVE if is_archive(source) else _reader_for(source).name
     except (ChakraError, OSError):
         return ""
 
@@ -127,22 +176,36 @@ def open_run(paths: Sequence[str | Path], *, label: str = "", progress: Progress
     Raises:
         ChakraError: nothing could be opened.
     """
-    files, named, aside = expand(paths)
+    files, named, aside = expand(paths, progress)
+    return open_files(files, label or named, aside, progress=progress)
+
+
+def open_files(
+    files: Sequence[Path], label: str, findings: Iterable[HealthFinding] = (), *, progress: Progress = no_progress
+) -> Run:
+    """As :func:`open_run`, of files as :func:`expand` gives them, with what it found.
+
+    Raises:
+        ChakraError: nothing could be opened.
+    """
     traces: list[Trace] = []
     errors: list[ChakraError] = []
     for at, path in enumerate(files):
         progress(at / len(files), f"reading {path.name}")
         try:
-            traces.extend(open_trace(path, progress=_part(progress, at, len(files))))
+            traces.extend(open_trace(path, progress=_part(progress, at, len(files)), siblings=len(files)))
         except ChakraError as error:
             errors.append(error)
     if not traces:
-        raise errors[0] if errors else CorruptTrace(f"{', '.join(map(str, paths))}: holds no trace")
+        raise errors[0] if errors else CorruptTrace(f"{', '.join(map(str, files))}: holds no trace")
     progress(0.9, "placing ranks and times")
-    return assemble(traces, label or named, [*aside, *([_unreadable(errors)] if errors else [])])
+    traces, linked = link_traces(traces)
+    return assemble(traces, label, [*findings, *linked, *([_unreadable(errors)] if errors else [])])
 
 
-def expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFinding]]:
+def expand(
+    paths: Sequence[str | Path], progress: Progress = no_progress
+) -> tuple[list[Path], str, list[HealthFinding]]:
     """The files to open as ranks, a label, and what of a folder was left aside.
 
     A folder that holds several runs of one format is taken for ranks with unusual names. Of several formats (a
@@ -153,7 +216,7 @@ def expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFin
     label = ""
     aside: list[HealthFinding] = []
     for path in paths:
-        found = discover(path)
+        found = discover(path, progress=progress)
         chosen = _one_format(found) if len(found) > 1 else found
         left = [file.name for run in found if run not in chosen for file in run.paths]
         if left:
@@ -165,8 +228,9 @@ def expand(paths: Sequence[str | Path]) -> tuple[list[Path], str, list[HealthFin
 
 
 def _one_format(found: list[RunFiles]) -> list[RunFiles]:
-    kinds = [_kind(run.paths[0]) for run in found]
-    order = [reader.name for reader in list_readers()]
+    kinds = ["+".join(dict.fromkeys((_kind(run.paths[0]), _kind(run.paths[-1])))) for run in found]
+    pairs = dict.fromkeys(kind for kind in kinds if "+" in kind)
+    order = [*pairs, *(reader.name for reader in list_readers()), _ARCHIVE]
     counts = {
         kind: sum(len(run.paths) for run, other in zip(found, kinds, strict=True) if other == kind) for kind in kinds
     }

@@ -52,7 +52,10 @@ class Domain(IntEnum):
 
 
 class Category(IntEnum):
-    """What kind of work a node is; device nodes use GEMM..COMMUNICATION and OTHER, host nodes the rest."""
+    """What kind of work a node is; device nodes use GEMM..COMMUNICATION and OTHER, host nodes the rest.
+
+    A device node of category RUNTIME waits for (or records) an event and is no work.
+    """
 
     OTHER = 0  # device work that no rule classifies: counted and named in the health report
     GEMM = 1

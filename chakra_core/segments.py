@@ -38,13 +38,13 @@ class Segments:
     last: I64
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _emit(row: int, begin: int, end: int, count: int, rows: I64, starts: I64, ends: I64) -> int:
     rows[count], starts[count], ends[count] = row, begin, end
     return count + 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sweep(order: I64, lane: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
     n = len(order)
     rows, starts, ends = np.empty(3 * n, np.int64), np.empty(3 * n, np.int64), np.empty(3 * n, np.int64)

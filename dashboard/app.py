@@ -11,16 +11,21 @@ from flask import jsonify
 
 from chakra_core.errors import ChakraError
 from chakra_core.store import Store
+from dashboard import export_dialog
+from dashboard.exports import Exports, register_exports
 from dashboard.library import UPLOADS, Library
 from dashboard.pages import PAGES
 from dashboard.security import guard
 from dashboard.settings import Settings
 from dashboard.shell import layout, register
+from dashboard.timeline_data import rows_of
 from dashboard.uploads import register_uploads
 
 __all__ = ["assets_root", "create_app"]
 
 _LOG = logging.getLogger(__name__)
+_PATIENCE_S = 20.0
+"""Longest that one request waits for a run to open."""
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -60,8 +65,14 @@ def create_app(settings: Settings) -> Dash:
     roots = dict(settings.roots)
     if settings.upload_dir is not None:
         roots[UPLOADS] = settings.upload_dir
-    store = Store(settings.store, limit_bytes=settings.store_limit_bytes) if settings.store else None
-    library = Library(roots, memory_limit=settings.memory_limit_bytes, store=store)
+    library = Library(
+        roots,
+        memory_limit=settings.memory_limit_bytes,
+        store=_store(settings, settings.store),
+        upload_store=_store(settings, settings.store if settings.keep_uploads else _beside_uploads(settings)),
+        patience=_PATIENCE_S,
+        prepare=rows_of,
+    )
     app = Dash(
         __name__,
         assets_folder=str(assets_root()),
@@ -80,6 +91,9 @@ def create_app(settings: Settings) -> Dash:
         page.register(app, library)
     app.server.config["MAX_CONTENT_LENGTH"] = None
     register_uploads(app.server, settings)
+    exports = Exports()
+    register_exports(app.server, exports)
+    export_dialog.register(app, library, exports)
 
     @app.server.get("/healthz")
     def healthz() -> Any:
@@ -87,6 +101,15 @@ def create_app(settings: Settings) -> Dash:
 
     guard(app, settings)
     return app
+
+
+def _store(settings: Settings, folder: Path | None) -> Store | None:
+    return Store(folder, limit_bytes=settings.store_limit_bytes) if settings.store and folder else None
+
+
+def _beside_uploads(settings: Settings) -> Path | None:
+    """Where uploads that are deleted with the server are kept once they are opened: deleted with them."""
+    return settings.upload_dir / ".store" if settings.upload_dir else None
 
 
 def _show_error(error: Exception) -> None:

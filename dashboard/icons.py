@@ -13,7 +13,10 @@ ICONS: dict[str, str] = {
     "overview": "M4 4h7v9H4zM13 4h7v5h-7zM13 11h7v9h-7zM4 15h7v5H4z",
     "timeline": "M3 5h9v3H3zM8 10.5h12v3H8zM5 16h10v3H5z",
     "graph": "M5 5a2.5 2.5 0 1 1 0 .1M19 9a2.5 2.5 0 1 1 0 .1M8 19a2.5 2.5 0 1 1 0 .1M6.5 6.2l10 3M6 7l2.5 9.5M10 17.5l7.5-7",
+    "findings": "M10.5 4a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13zM15.5 15.5L21 21M10.5 7.5v4M10.5 13.5v.5",
     "bottlenecks": "M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4zM16 16h4v4h-4z",
+    "critical-path": "M3 18h5v-5h4v-4h4V5h5M3 7h4M16 18h5",
+    "launch": "M4 6h8M12 6v6M12 12l-3-3M12 12l3-3M8 16h13M8 20h9",
     "compare": "M4 5h7v14H4zM13 5h7v14h-7zM6.5 9h2M6.5 12h2M15.5 9h2M15.5 12h2M15.5 15h2",
     "codesign": "M4 7h6M14 7h6M12 5v4M4 12h2M10 12h10M8 10v4M4 17h10M18 17h2M16 15v4",
     "sun": "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2",
@@ -21,6 +24,7 @@ ICONS: dict[str, str] = {
     "plus": "M12 5v14M5 12h14",
     "file": "M6 3h8l4 4v14H6zM14 3v4h4",
     "dot": "M12 10a2 2 0 1 1 0 4 2 2 0 0 1 0-4z",
+    "export": "M12 3v11M7.5 9.5L12 14l4.5-4.5M4 16v4h16v-4",
     "panel": "M3 5h18v14H3zM15 5v14",
 }
 _FILLED = frozenset({"overview", "timeline", "bottlenecks"})

@@ -17,6 +17,7 @@ __all__ = ["JobStatus", "Jobs", "Stopped"]
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 2
 _KEPT = 64
+_WAITING = 32
 
 Report = Callable[[int, int], None]
 
@@ -58,6 +59,8 @@ class Jobs:
         """Start ``work(report)`` unless it runs or is done; a failed or stopped one starts again."""
         with self._lock:
             job = self._jobs.get(key)
+            if job is None and sum(entry.status.state == "running" for entry in self._jobs.values()) >= _WAITING:
+                return JobStatus("failed", message="too much is being computed already; wait for it to end")
             if job is None or job.status.state == "failed":
                 job = self._jobs[key] = _Job()
                 self._pool.submit(self._run, job, work)

@@ -8,11 +8,13 @@ name a projection of another one onto other hardware (``dashboard.projections``)
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,13 +24,15 @@ from chakra_core.store import Store
 from chakra_core.trace import Run
 from dashboard.projections import Projection, is_projection
 
-__all__ = ["UPLOADS", "Cancelled", "Entry", "Library", "LoadStatus", "LoadedRun"]
+__all__ = ["UPLOADS", "Cancelled", "Entry", "Library", "LoadStatus", "LoadedRun", "StillLoading"]
 
 T = TypeVar("T")
 UPLOADS = "uploads"
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 2
-"""Runs read at the same time; others wait."""
+"""Runs read at the same time; others wait, but not those that the store holds."""
+_TURN_S = 0.2
+"""How often a load that waits for its turn looks whether it was cancelled."""
 _MAX_ENTRIES = 2000
 _PER_NODE_EXTRA = 80
 """Bytes per node allowed for what is computed from a run (indexes, layouts), on top of its arrays."""
@@ -36,6 +40,10 @@ _PER_NODE_EXTRA = 80
 
 class Cancelled(ChakraError):
     """The user cancelled loading."""
+
+
+class StillLoading(ChakraError):
+    """The run is not ready yet, and the request has waited as long as it may."""
 
 
 @dataclass(eq=False)
@@ -63,7 +71,7 @@ class LoadedRun:
             value: T = self._results[key]
             return value
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Estimated memory of the run: its arrays, and an allowance per node for what is computed from it."""
         total = 0
@@ -92,6 +100,7 @@ class _Job:
     message: str = "waiting"
     error: ChakraError | None = None
     cancelled: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +114,39 @@ class Entry:
 
 
 class Library:
-    """Opens runs by reference, in the background, keeps them, and forgets the least recently used."""
+    """Opens runs by reference, in the background, keeps them, and forgets the least recently used.
+
+    A run that was forgotten is opened again when it is next asked for: at once, mapped, where the store holds it.
+
+    Args:
+        roots: what may be opened, by name.
+        memory_limit: bytes of loaded runs beyond which the least recently used are forgotten.
+        store: keeps opened runs on disk; None: each is read from its files every time.
+        upload_store: the same for uploads.
+        patience: seconds that :meth:`get` waits for a run; None: until it is loaded. A server sets it, so that a few
+            long loads cannot hold all of its threads.
+        prepare: called in the background with each run once it is loaded, to work out what its first pages need.
+        in_use_s: seconds for which a run that was asked for is not forgotten, whatever the limit.
+    """
 
     def __init__(
-        self, roots: Mapping[str, Path], *, memory_limit: int = 8_000_000_000, store: Store | None = None
+        self,
+        roots: Mapping[str, Path],
+        *,
+        memory_limit: int = 8_000_000_000,
+        store: Store | None = None,
+        upload_store: Store | None = None,
+        patience: float | None = None,
+        prepare: Callable[[LoadedRun], object] | None = None,
+        in_use_s: float = 30.0,
     ) -> None:
         self.roots = {name: path.resolve() for name, path in roots.items()}
         self._limit = memory_limit
         self._store = store
+        self._upload_store = upload_store
+        self._patience = patience
+        self._prepare = prepare
+        self._in_use_s = in_use_s
         self._loaded: dict[str, LoadedRun] = {}
         self._jobs: dict[str, _Job] = {}
         self._lock = threading.RLock()
@@ -143,6 +177,7 @@ class Library:
         """How far a run is."""
         with self._lock:
             if ref in self._loaded:
+                self._loaded[ref].used = time.monotonic()
                 return LoadStatus("ready", 1.0)
             job = self._jobs.get(ref)
             if job is None:
@@ -178,13 +213,17 @@ class Library:
         """The run; waits until it is loaded.
 
         Raises:
+            StillLoading: it takes longer than this library's patience.
             ChakraError: it cannot be opened.
         """
+        return self._wait(ref, self._patience)
+
+    def _wait(self, ref: str, patience: float | None) -> LoadedRun:
         self.request(ref)
         with self._lock:
             job = self._jobs.get(ref)
-        if job is not None and job.thread is not None:
-            job.thread.join()
+        if job is not None and not job.done.wait(patience):
+            raise StillLoading(f"{ref}: is being opened ({job.share:.0%}, {job.message}); try again in a moment")
         with self._lock:
             loaded = self._loaded.get(ref)
             if loaded is not None:
@@ -194,6 +233,19 @@ class Library:
         raise error or ChakraError(f"{ref}: was dropped while it loaded; open it again")
 
     def _load(self, ref: str, job: _Job) -> None:
+        try:
+            loaded = self._try_load(ref, job)
+        finally:
+            job.done.set()
+        if loaded is not None and self._prepare is not None:
+            try:
+                self._prepare(loaded)
+            except Exception:  # noqa: BLE001 - what fails here fails again, and is said, where a page asks for it
+                _LOG.exception("preparing %s failed", ref)
+
+    def _try_load(self, ref: str, job: _Job) -> LoadedRun | None:
+        """Load a run; None, with the job's error set, where that fails."""
+
         def progress(share: float, message: str) -> None:
             job.share, job.message = share, message
             if job.cancelled:
@@ -203,35 +255,54 @@ class Library:
             run = self._open(ref, progress)
         except Cancelled as error:
             job.error = error
-            return
+            return None
         except ChakraError as error:
             job.error = ChakraError(self._public(str(error)))
-            return
+            return None
         except MemoryError:
             job.error = ChakraError(f"{ref}: does not fit into memory; open fewer ranks of it")
-            return
+            return None
         except Exception as error:  # noqa: BLE001 - a reader may fail in any way; the run fails, nobody waits for ever
             _LOG.exception("opening %s failed", ref)
             job.error = ChakraError(self._public(f"{ref}: cannot be opened: {type(error).__name__}: {error}"))
-            return
+            return None
+        loaded = LoadedRun(ref, run, used=time.monotonic(), store=self._store_of(ref))
         with self._lock:
-            self._loaded[ref] = LoadedRun(ref, run, used=time.monotonic(), store=self._store)
+            self._loaded[ref] = loaded
             self._jobs.pop(ref, None)
             self._evict(keep=ref)
+        return loaded
 
     def _open(self, ref: str, progress: Callable[[float, str], None]) -> Run:
         from chakra_core.opening import open_run
 
         if is_projection(ref):
-            base = self.get(Projection.of(ref).base).run
-            with self._slots:
+            base = self._wait(Projection.of(ref).base, None).run
+            with self._turn(progress):
                 progress(0.1, "projecting")
                 return Projection.of(ref).apply(base)
-        with self._slots:
+        path = self.path_of(ref)
+        self._check_links(ref, path)
+        store = self._store_of(ref)
+        kept = store.find([path], progress=progress) if store else None
+        if kept is not None:
+            return kept
+        with self._turn(progress):
             progress(0.0, "reading")
-            path = self.path_of(ref)
-            self._check_links(ref, path)
-            return (self._store.open_run if self._store else open_run)([path], progress=progress)
+            return (store.open_run if store else open_run)([path], progress=progress)
+
+    def _store_of(self, ref: str) -> Store | None:
+        return self._upload_store if ref.startswith(f"{UPLOADS}/") else self._store
+
+    @contextlib.contextmanager
+    def _turn(self, progress: Callable[[float, str], None]) -> Iterator[None]:
+        """One of the places for runs that are read at the same time; can be cancelled while it waits."""
+        while not self._slots.acquire(timeout=_TURN_S):
+            progress(0.0, "waiting for other runs to open")
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     def _check_links(self, ref: str, folder: Path) -> None:
         """Refuse a folder with links to files outside of all roots: opening it as a run would read them.
@@ -255,10 +326,18 @@ class Library:
         return text
 
     def _evict(self, keep: str) -> None:
-        """Forget the least recently used runs while all together are over the limit."""
-        while len(self._loaded) > 1 and sum(loaded.bytes for loaded in self._loaded.values()) > self._limit:
-            oldest = min((ref for ref in self._loaded if ref != keep), key=lambda ref: self._loaded[ref].used)
-            del self._loaded[oldest]
+        """Forget the least recently used runs while all together are over the limit, but none that is being looked at.
+
+        Views of several runs ask for all of them; without that exception two large ones would push each other out.
+        """
+        before = time.monotonic() - self._in_use_s
+        idle = sorted((loaded for ref, loaded in self._loaded.items() if ref != keep), key=lambda loaded: loaded.used)
+        total = sum(loaded.bytes for loaded in self._loaded.values())
+        for loaded in idle:
+            if total <= self._limit or loaded.used > before:
+                return
+            del self._loaded[loaded.ref]
+            total -= loaded.bytes
 
     def browse(self, ref: str) -> list[Entry]:
         """What a folder holds, folders first; hidden files and what leads out of the root are left out.

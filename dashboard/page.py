@@ -33,7 +33,8 @@ class Page:
     it is cheap). ``register`` connects the page's callbacks on the given app, never on a global. Component ids of a
     page start with its slug: use ``page.id("name")``. ``runs`` is how many runs it needs: with fewer open, the shell
     shows in its place what to open. ``section`` is the heading under which the navigation lists it; pages of one
-    section stand together in ``PAGES``.
+    section stand together in ``PAGES``. ``scoped``: its numbers are for the scope (``dashboard.scopes.scope_in``); the
+    shell shows the scope control above it and lays it out anew when the scope changes.
     """
 
     slug: str
@@ -43,6 +44,7 @@ class Page:
     register: Callable[[Dash, Library], Any]
     runs: int = 1
     section: str = ""
+    scoped: bool = False
 
     def id(self, name: str) -> str:
         """Id of a component of this page."""

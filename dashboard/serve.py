@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import itertools
+import logging
+import os
 import secrets
 import shutil
 import signal
@@ -20,9 +23,12 @@ from chakra_core.errors import ChakraError
 from chakra_core.samples import samples_root
 from dashboard.settings import Settings
 
-__all__ = ["serve", "settings_for"]
+__all__ = ["half_of_memory", "serve", "settings_for"]
 
-_THREADS = 8
+_LOG = logging.getLogger(__name__)
+_THREADS = 24
+"""Requests answered at once; one that waits for a run to open holds its thread, but not for long."""
+_FALLBACK_MEMORY = 16_000_000_000
 _FEW_FILES = 1024
 
 
@@ -87,6 +93,16 @@ def _free_name(roots: dict[str, Path], place: Path) -> str:
     while name in roots or name == "uploads" or "/" in name:
         name, at = f"{base}-{at}", at + 1
     return name
+
+
+def half_of_memory() -> int:
+    """Half of the memory that this process may use, in bytes: of the machine's, or of the limit of its container."""
+    found = [_FALLBACK_MEMORY]
+    if hasattr(os, "sysconf"):
+        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(found) // 2
 
 
 def serve(settings: Settings, *, host: str = "127.0.0.1", port: int = 8050, open_browser: bool = False) -> None:
@@ -157,9 +173,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _warm() -> None:
-    """Compile the kernels in the background where none are cached yet, so that nobody waits for it later."""
-    import chakra_core
+    """Load the kernels, and compile those not yet cached, in the background, so that nobody waits for it later."""
     from dashboard.warm import warm
 
-    if not any((Path(chakra_core.__file__).parent / "__pycache__").glob("*.nbi")):
+    try:
         warm()
+    except Exception:  # noqa: BLE001 - the pages say what is wrong when they are asked for
+        _LOG.exception("warming up failed")

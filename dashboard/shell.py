@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
+from dashboard import export_dialog, scope_bar, tables
 from dashboard.details import details
 from dashboard.icons import icon
 from dashboard.library import Library
@@ -43,6 +44,8 @@ def layout(settings: Settings) -> Component:
         dcc.Store(id=Ids.RUNS, data=[]),
         dcc.Store(id=Ids.SELECTION),
         dcc.Store(id=Ids.WINDOW),
+        dcc.Store(id=Ids.NODES),
+        dcc.Store(id=Ids.SCOPE),
         dcc.Store(id=Ids.PARAMS, data={}),
         dcc.Store(id=Ids.THEME, data=theme),
         dcc.Store(id=Ids.NAVIGATE),
@@ -55,14 +58,19 @@ def layout(settings: Settings) -> Component:
         [
             html.Header([_brand(), html.Div(id="run-chips", className="ck-chips"), _tools()], className="ck-header"),
             html.Nav(_nav(), className="ck-nav", **{"aria-label": "Pages"}),
-            html.Main([html.Div(id="problems"), html.Div(id=Ids.CONTENT, className="ck-content")], className="ck-main"),
+            html.Main(
+                [html.Div(id="problems"), scope_bar.layout(), html.Div(id=Ids.CONTENT, className="ck-content")],
+                className="ck-main",
+            ),
             html.Aside(html.Div(id="details", className="ck-details-body"), id="details-panel", className="ck-details"),
             html.Div(id="toast", className="ck-toast", role="alert"),
         ],
         id="frame",
         className="ck-frame",
     )
-    return dmc.MantineProvider([*stores, frame], id="mantine", theme=_THEME, forceColorScheme=theme)
+    return dmc.MantineProvider(
+        [*stores, frame, export_dialog.layout()], id="mantine", theme=_THEME, forceColorScheme=theme
+    )
 
 
 def _brand() -> Component:
@@ -72,6 +80,7 @@ def _brand() -> Component:
 def _tools() -> Component:
     return html.Div(
         [
+            html.Button(icon("export"), id="open-export", className="ck-tool", title="Export as a file", n_clicks=0),
             html.Button(
                 icon("panel"),
                 id="toggle-details",
@@ -102,7 +111,7 @@ def _nav_link(page: Page) -> Component:
 
 def register(app: Dash, library: Library) -> None:
     """Connect the frame's callbacks."""
-    shared = [Ids.PAGE, Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.THEME]
+    shared = [Ids.PAGE, Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.THEME, Ids.NODES, Ids.SCOPE]
     app.clientside_callback(
         ClientsideFunction("ckState", "read"),
         *(Output(name, "data") for name in shared),
@@ -141,7 +150,7 @@ def register(app: Dash, library: Library) -> None:
         Input(Ids.PAGE, "data"),
         State("frame", "className"),
     )
-    kept = [Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS]
+    kept = [Ids.RUNS, Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.NODES, Ids.SCOPE]
     app.clientside_callback(
         ClientsideFunction("ckState", "removeRun"),
         *(Output(name, "data", allow_duplicate=True) for name in kept),
@@ -149,6 +158,8 @@ def register(app: Dash, library: Library) -> None:
         *(State(name, "data") for name in kept[:3]),
         prevent_initial_call=True,
     )
+    tables.register(app)
+    scope_bar.register(app, library, _is_scoped)
     _register_server(app, library)
 
 
@@ -156,14 +167,21 @@ def _register_server(app: Dash, library: Library) -> None:
     """The callbacks that need the server: content, chips, details, loading."""
 
     def show(
-        page: str | None, runs: list[str] | None, theme: str | None, _tick: int,
-        selection: Any, window: Any, params: dict[str, str] | None,
+        page: str | None, runs: list[str] | None, theme: str | None, _tick: int, scope: str | None,
+        selection: Any, window: Any, params: dict[str, str] | None, nodes: Any,
     ) -> Component | Any:  # fmt: skip
-        if page is None:
+        if page is None or (ctx.triggered_id == Ids.SCOPE and not _is_scoped(page)):
             return no_update
         between = _between(window)
         state = ViewState(
-            page, tuple(runs or ()), Selection.from_data(selection), between, theme or "light", params or {}
+            page,
+            tuple(runs or ()),
+            Selection.from_data(selection),
+            between,
+            theme or "light",
+            params or {},
+            nodes or "",
+            scope or "",
         )
         return content_for(library, state)
 
@@ -174,9 +192,9 @@ def _register_server(app: Dash, library: Library) -> None:
         return details(library, runs or [], Selection.from_data(selection))
 
     page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
-    others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS)]
+    others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.NODES)]
     app.callback(
-        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, *others,
+        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, Input(Ids.SCOPE, "data"), *others,
         running=[(Output("load-poll", "disabled"), True, False)],  # else each tick would start the page anew
     )(show)  # fmt: skip
     app.callback(Output("run-chips", "children"), runs, tick)(chips)
@@ -191,15 +209,15 @@ def _register_loading(app: Dash, library: Library) -> None:
         """Show progress; when all is over, close the runs that failed and say why, so that the others are shown."""
         states = {ref: library.status(ref) for ref in refs or []}
         if any(one.state == "loading" for one in states.values()):
-            return _progress(library, refs or []), no_update, no_update, no_update, no_update
+            return _progress(library, refs or []), *[no_update] * 5
         bad = [[ref, one.message] for ref, one in states.items() if one.state == "failed"]
         for ref, _ in bad:
             library.forget(ref)
         if not bad:
-            return no_update, tick + 1, no_update, no_update, no_update
+            return no_update, tick + 1, *[no_update] * 4
         kept = [ref for ref in refs or [] if states[ref].state != "failed"]
         told = [entry for entry in failed or [] if entry[0] not in states]
-        return no_update, tick + 1, kept, [*told, *bad], renumbered(selection, refs or [], kept)
+        return no_update, tick + 1, kept, [*told, *bad], renumbered(selection, refs or [], kept), None
 
     def cancel(clicks: int | None, refs: list[str] | None) -> Any:
         for ref in refs or [] if clicks else []:
@@ -219,6 +237,7 @@ def _register_loading(app: Dash, library: Library) -> None:
     app.callback(
         Output("load-progress", "children"), Output(_TICK, "data"), Output(Ids.RUNS, "data", allow_duplicate=True),
         Output(Ids.FAILED, "data"), Output(Ids.SELECTION, "data", allow_duplicate=True),
+        Output(Ids.NODES, "data", allow_duplicate=True),
         Input("load-poll", "n_intervals"), runs, tick, failed, State(Ids.SELECTION, "data"),
         prevent_initial_call=True,
     )(poll)  # fmt: skip
@@ -245,6 +264,10 @@ def _between(window: Any) -> tuple[int, int] | None:
         return None
     first, last = int(window[0]), int(window[1])
     return (first, last) if 0 <= first < last else None
+
+
+def _is_scoped(slug: str) -> bool:
+    return any(page.slug == slug and page.scoped for page in PAGES)
 
 
 def content_for(library: Library, state: ViewState) -> Component:

@@ -14,7 +14,9 @@ from urllib.parse import parse_qsl, urlencode
 
 __all__ = ["Ids", "Selection", "ViewState"]
 
-_RESERVED = frozenset({"run", "node", "t", "theme"})
+_RESERVED = frozenset({"run", "node", "t", "theme", "nodes", "scope"})
+_LONGEST_NODES = 1_500
+"""A longer text of chosen nodes stays out of the URL."""
 
 
 class Ids:
@@ -24,6 +26,8 @@ class Ids:
     RUNS = "runs"  # list of run references (strings)
     SELECTION = "selection"  # {"run": index into runs, "rank": int, "row": int} or None
     WINDOW = "window"  # [t0_ns, t1_ns] relative to the run's origin, or None for everything
+    NODES = "nodes"  # text of several chosen nodes (dashboard.nodes), or None; in the URL where it is short
+    SCOPE = "scope"  # text of the scope of all analyses (dashboard.scopes), or None for the whole run
     PARAMS = "params"  # {name: str}: what else a page wants in the URL, e.g. {"metric": "idle"}
     THEME = "theme"  # "light" | "dark"
     PAGE = "page"  # slug of the page shown
@@ -63,6 +67,8 @@ class ViewState:
     window: tuple[int, int] | None = None
     theme: str = "light"
     params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: str = ""
+    scope: str = ""
 
     @classmethod
     def parse(cls, pathname: str, search: str) -> ViewState:
@@ -75,11 +81,13 @@ class ViewState:
         first = dict(reversed(pairs))
         return cls(
             page=pathname.strip("/").split("/")[0],
-            runs=tuple(value for key, value in pairs if key == "run"),
+            runs=tuple(dict.fromkeys(value for key, value in pairs if key == "run")),
             selection=_selection(first.get("node", "")),
             window=_window(first.get("t", "")),
             theme="dark" if first.get("theme") == "dark" else "light",
             params=MappingProxyType({key: value for key, value in first.items() if key not in _RESERVED}),
+            nodes=first.get("nodes", ""),
+            scope=first.get("scope", ""),
         )
 
     def search(self) -> str:
@@ -91,6 +99,10 @@ class ViewState:
             pairs.append(("t", f"{self.window[0]}-{self.window[1]}"))
         if self.theme != "light":
             pairs.append(("theme", self.theme))
+        if self.nodes and len(self.nodes) <= _LONGEST_NODES:
+            pairs.append(("nodes", self.nodes))
+        if self.scope:
+            pairs.append(("scope", self.scope))
         pairs.extend(sorted(self.params.items()))
         return f"?{urlencode(pairs, safe='/')}" if pairs else ""
 

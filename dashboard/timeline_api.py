@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chakra_core.errors import ChakraError
 from chakra_core.lod import CAP
 from dashboard import timeline_data as data
-from dashboard.library import Library, LoadedRun
+from dashboard.library import Library, LoadedRun, StillLoading
 
 __all__ = ["parse_rows", "register_routes"]
 
@@ -26,7 +26,7 @@ _PAGE = 200
 
 
 def register_routes(server: Flask, library: Library) -> None:
-    """Add ``/api/timeline/{layout,window,links,step,find,area}`` to a server."""
+    """Add ``/api/timeline/{layout,window,links,step,find,area,marked}`` to a server."""
 
     def loaded() -> LoadedRun:
         return library.get(_text("run", 2_000))
@@ -59,7 +59,15 @@ def register_routes(server: Flask, library: Library) -> None:
         t0, t1 = _range()
         return data.sums(run, t0, t1, parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1], 100_000))
 
-    for answer in (layout, window, links, step, find, area):
+    def marked() -> dict[str, Any]:
+        run = loaded()
+        t0, t1 = _range()
+        rows = parse_rows(request.args.get("rows", ""), data.rows_of(run).first[-1])
+        return data.marked(
+            run, _text("nodes", 40_000), _integer("at", 0, 1000), t0, t1, _integer("width", 1, _MAX_WIDTH), rows
+        )
+
+    for answer in (layout, window, links, step, find, area, marked):
         path = f"/api/timeline/{answer.__name__}"
         server.add_url_rule(path, f"timeline-{answer.__name__}", _json(answer), methods=["GET"])
 
@@ -68,6 +76,8 @@ def _json(answer: Callable[[], dict[str, Any]]) -> Callable[[], Response]:
     def respond() -> Response:
         try:
             content, status = answer(), 200
+        except StillLoading as error:
+            content, status = {"error": str(error)}, 503
         except ChakraError as error:
             content, status = {"error": str(error)}, 400
         response = Response(msgspec.json.encode(content), status, mimetype="application/json")

@@ -30,11 +30,12 @@ def store(page: str) -> Component:
 
 
 def follow_stores(app: Dash, page: str) -> None:
-    """Make the timelines of a page follow the shell's selection and window when others write them."""
+    """Make the timelines of a page follow the shell's selection, chosen nodes and window when others write them."""
     app.clientside_callback(
         ClientsideFunction("ckTimeline", "follow"),
         Output(f"{page}-timeline-follow", "data"),
         Input(Ids.SELECTION, "data"),
         Input(Ids.WINDOW, "data"),
+        Input(Ids.NODES, "data"),
         prevent_initial_call=True,
     )

@@ -15,19 +15,23 @@ from numpy.typing import NDArray
 from chakra_core.analysis.area import area
 from chakra_core.errors import ChakraError
 from chakra_core.graph import reverse
+from chakra_core.intervals import merge
 from chakra_core.lod import CAP, LaneRows, Layout, build, busy, find, query
 from chakra_core.schema import COMPUTE_CATEGORIES, Category, Domain, EdgeKind
 from chakra_core.trace import Edges, Run, Trace
 from dashboard.library import LoadedRun
+from dashboard.nodes import nodes_in
 from dashboard.theme import CATEGORY_COLOURS
 from dashboard.words import plain
 
-__all__ = ["Rows", "describe", "hits", "links", "rows_of", "step", "sums", "window"]
+__all__ = ["Rows", "describe", "hits", "links", "marked", "rows_of", "step", "sums", "window"]
 
 OVERVIEW_BINS = 600
 OVERVIEW_GROUPS = ("compute", "communication", "memory", "host")
 _NAME = 200
 _MOST_LINKS = 60
+_DEEP = 12
+"""Rows of a host thread that are looked at for the overview strip."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +140,13 @@ def _overview(rows: Rows) -> dict[str, Any]:
     device = any(_is_device(trace, lane) for trace, layout in _pairs(rows) for lane in layout.lanes)
     total = np.zeros((OVERVIEW_BINS, len(OVERVIEW_GROUPS)), np.int64)
     for trace, layout in _pairs(rows):
-        top = [lane.first for lane in layout.lanes if _is_device(trace, lane) == device]
-        total += busy(layout, top, t0, t1, OVERVIEW_BINS, _groups())
+        lanes = [lane for lane in layout.lanes if _is_device(trace, lane) == device]
+        if device:
+            total += busy(layout, [lane.first for lane in lanes], t0, t1, OVERVIEW_BINS, _groups())
+            continue
+        for lane in lanes:  # operators nest under annotations, at any depth: the busiest of a thread's rows counts
+            deep = range(lane.first, lane.first + min(lane.rows, _DEEP))
+            total += np.max([busy(layout, [row], t0, t1, OVERVIEW_BINS, _groups()) for row in deep], axis=0)
     scaled = np.round(1000 * total / max(int(total.sum(axis=1).max()), 1)).astype(int)
     return {
         "bin": max(-((t0 - t1) // OVERVIEW_BINS), 1),
@@ -183,6 +192,40 @@ def window(
         "k": index.tolist(),
         "names": [plain(run.traces[key >> 32].names[key & 0xFFFFFFFF], _NAME) for key in keys.tolist()],
     }
+
+
+def marked(
+    loaded: LoadedRun, nodes: str, at: int, t0: int, t1: int, width: int, wanted: NDArray[np.int64]
+) -> dict[str, Any]:
+    """Where the chosen nodes lie on some rows of a window: intervals of at least a pixel, those closer than that joined.
+
+    Args:
+        loaded: the run.
+        nodes: text of the chosen nodes (``dashboard.nodes``).
+        at: number of the run in the view, which the text refers to.
+        t0: start of the window, ns from the run's origin.
+        t1: its end.
+        width: pixels of the window.
+        wanted: rows of the timeline.
+    """
+    rows = rows_of(loaded)
+    run = rows.run
+    pixel = max((t1 - t0) // width, 1)
+    first, last = t0 + run.origin_ns, t1 + run.origin_ns
+    answer: dict[str, list[int]] = {"row": [], "x": [], "d": []}
+    by_rank = nodes_in(nodes, at, run)
+    for place, (part, (trace, layout)) in enumerate(zip(rows.split(wanted), _pairs(rows), strict=True)):
+        chosen = np.zeros(len(trace), np.bool_)
+        chosen[by_rank.get(run.ranks[place], np.zeros(0, np.int64))] = True
+        for row in part.tolist() if chosen.any() else ():
+            span = slice(int(layout.row_ptr[row]), int(layout.row_ptr[row + 1]))
+            start, end = layout.start[span], layout.start[span] + np.maximum(layout.dur[span], 1)
+            seen = np.flatnonzero(chosen[layout.node[span]] & (start < last) & (end > first))
+            starts, ends = merge(start[seen], end[seen] + pixel)
+            answer["row"] += [rows.first[place] + row] * len(starts)
+            answer["x"] += (starts - run.origin_ns).tolist()
+            answer["d"] += (ends - pixel - starts).tolist()
+    return {"t0": t0, "t1": t1, "count": sum(map(len, by_rank.values())), **answer}
 
 
 def _locate(rows: Rows, rank: int, node: int) -> int:

@@ -7,12 +7,16 @@ as ``python -m dashboard.warm``; the server does it in the background when it st
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
+from chakra_core.opening import open_trace
 from chakra_core.readers.base import Source
 from chakra_core.readers.chakra_et import ChakraEtReader
+from chakra_core.readers.proto import xplane_pb2
 from chakra_core.samples import list_samples, samples_root
 from dashboard.library import Library
 from dashboard.pages import PAGES
@@ -23,12 +27,33 @@ from dashboard.timeline_data import describe, links, window
 __all__ = ["warm"]
 
 
+def _smallest() -> dict[str, bytes]:
+    """A file of each format whose reader has kernels that the samples do not need."""
+    space = xplane_pb2.XSpace()
+    line = space.planes.add(name=b"/host:CPU").lines.add(name=b"t")
+    line.events.add(metadata_id=1, duration_ps=3000).stats.add(metadata_id=1, int64_value=5)
+    return {
+        "plane.xplane.pb": space.SerializeToString(),
+        "simulated.log": b"issue,a=0,b=1,c=2,d=x\ncallback,a=0,b=3,c=2,d=x\n",
+        "prof_0": b"FileType: BinaryLegionProf v: 1.0\nMaxDimDesc {id:1, max_dim:maxdim:4}\n\n\x01\0\0\0\x03\0\0\0",
+    }
+
+
+def _readers() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in _smallest().items():
+            path = Path(folder, name)
+            path.write_bytes(content)
+            open_trace(path)
+
+
 def warm() -> int:
     """Open the samples and render every page of them; returns how many pages were rendered."""
     library = Library({"samples": samples_root()})
     refs = [f"samples/{sample.path.relative_to(samples_root())}" for sample in list_samples()]
     for path in sorted(samples_root().rglob("*.et"))[:1]:
         ChakraEtReader(scan_from=0).read(Source(path))  # the samples are too small for the scanner of large files
+    _readers()
     rendered = 0
     for shown in [(ref,) for ref in refs[:1]] + [tuple(refs[-2:])]:
         for ref in shown:

@@ -1,6 +1,6 @@
 """Record the PyTorch samples on CPU: a training step of a small transformer, alone and under DDP on four gloo ranks.
 
-Needs PyTorch (``pip install torch==2.13.0 numpy``). Run from this folder::
+Needs this package and PyTorch (``pip install -e .. torch==2.13.0``). Run from this folder::
 
     python make_pytorch.py single
     python make_pytorch.py ddp
@@ -21,7 +21,9 @@ import torch.multiprocessing as mp
 from scrub import write_scrubbed
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile, record_function, schedule
+from torch.profiler import record_function
+
+from chakra_core.collect import Recorded, record_pytorch
 
 HERE = Path(__file__).resolve().parent
 RANKS = 4
@@ -46,21 +48,12 @@ class Model(nn.Module):
         return self.head(self.layers(self.embedding(tokens), mask=self.mask, is_causal=True))
 
 
-def record(model: nn.Module, seed: int, host: Path, device: Path) -> None:
+def record(model: nn.Module, seed: int, folder: str) -> Recorded:
     """Train a few steps and write the host execution trace and the Kineto trace of the recorded ones."""
     torch.manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loss_of = nn.CrossEntropyLoss()
-    observer = ExecutionTraceObserver()
-    observer.register_callback(str(host))
-    with profile(
-        activities=[ProfilerActivity.CPU],
-        schedule=schedule(wait=1, warmup=SKIPPED - 1, active=RECORDED, repeat=1),
-        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(device)),
-        record_shapes=True,
-        with_flops=True,
-        execution_trace_observer=observer,
-    ) as profiler:
+    with record_pytorch(folder, wait=1, warmup=SKIPPED - 1, active=RECORDED, write_et=False) as recorder:
         for _ in range(SKIPPED + RECORDED):
             tokens = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE))
             targets = torch.randint(0, VOCABULARY, (BATCH, SEQUENCE))
@@ -71,8 +64,8 @@ def record(model: nn.Module, seed: int, host: Path, device: Path) -> None:
             with record_function("## optimizer ##"):
                 optimizer.step()
                 optimizer.zero_grad()
-            profiler.step()
-    observer.unregister_callback()
+            recorder.step()
+    return recorder.recorded
 
 
 def single() -> None:
@@ -80,10 +73,9 @@ def single() -> None:
     torch.set_num_threads(2)
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
-        host, device = Path(folder, "host.json"), Path(folder, "device.json")
-        record(Model(), 1, host, device)
-        write_scrubbed(host, HERE / "pytorch_cpu_step" / "host" / "execution_trace.json.gz")
-        write_scrubbed(device, HERE / "pytorch_cpu_step" / "kineto.json.gz")
+        files = record(Model(), 1, folder)
+        write_scrubbed(files.host, HERE / "pytorch_cpu_step" / "host" / "execution_trace.json.gz")
+        write_scrubbed(files.kineto, HERE / "pytorch_cpu_step" / "kineto.json.gz")
 
 
 def rank(number: int, folder: str) -> None:
@@ -92,8 +84,10 @@ def rank(number: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=number, world_size=RANKS)
     torch.manual_seed(0)
-    model = DistributedDataParallel(Model(), bucket_cap_mb=0.25)
-    record(model, 1 + number, Path(folder, f"host{number}.json"), Path(folder, f"device{number}.json"))
+    files = record(DistributedDataParallel(Model(), bucket_cap_mb=0.25), 1 + number, folder)
+    target = HERE / "pytorch_ddp_gloo_4_ranks"
+    write_scrubbed(files.host, target / "host" / f"rank{number}.json.gz")
+    write_scrubbed(files.kineto, target / "kineto" / f"rank{number}.json.gz")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -102,10 +96,6 @@ def ddp() -> None:
     """Four processes that average their gradients over gloo."""
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(rank, args=(folder,), nprocs=RANKS)
-        for number in range(RANKS):
-            target = HERE / "pytorch_ddp_gloo_4_ranks"
-            write_scrubbed(Path(folder, f"host{number}.json"), target / "host" / f"rank{number}.json.gz")
-            write_scrubbed(Path(folder, f"device{number}.json"), target / "kineto" / f"rank{number}.json.gz")
 
 
 if __name__ == "__main__":

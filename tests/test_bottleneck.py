@@ -106,3 +106,16 @@ def test_bins_of_a_clock_since_the_epoch_are_exact():
     origin = 1_764_000_000_123_456_789  # a float holds these to 256 ns only
     found = bottlenecks(run_of(make_trace([node("gemm", origin, 997)])), bins=7)
     assert found.edges_ns.tolist() == [origin + at * 997 // 7 for at in range(8)]
+
+
+def test_many_ranks_have_numbers_under_the_pointer():
+    traces = [make_trace([node("gemm", 0, 1000 + rank), node("end", 3000, 1)], rank=rank) for rank in range(200)]
+    result = bottlenecks(run_of(*traces), bins=120)
+    (plot,) = heatmap_figure(result, "score").data
+    assert plot.z.shape == (200, 120)
+    assert plot.customdata.shape == (200, 120, 7)
+    assert plot.customdata.nbytes == 200 * 120 * 7 * 2
+    rank, idle, comm, memory, compute, *_ = plot.customdata[150, 0].tolist()
+    assert (rank, idle, comm, memory, compute) == (150, 0, 0, 0, 100)
+    assert plot.customdata[150, 60, 1] == 100  # idle in the middle
+    assert "rank %{customdata[0]}" in plot.hovertemplate

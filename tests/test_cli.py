@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from chakra_core.samples import samples_root
 from dashboard.__main__ import main, with_default_verb
+from dashboard.commands.base import size
 from tests.conftest import corpus_root
 
 
@@ -119,6 +121,9 @@ def test_compare_and_analyze_print_the_contract(capsys: pytest.CaptureFixture[st
     [
         ["analyze", "H100", "--ranks", "9"],
         ["analyze", "H100", "--range", "5ms"],
+        ["analyze", "H100", "--lanes", "nowhere"],
+        ["analyze", "H100", "--threshold", "idle_share=much"],
+        ["analyze", "H100", "--threshold", "nothing=1"],
         ["analyze", "H100", "--range", "5ms:1ms"],
         ["analyze", "H100", "--steps", "3"],
         ["compare", "H100"],
@@ -221,3 +226,35 @@ def test_compare_writes_csv_and_one_page(capsys: pytest.CaptureFixture[str], tmp
     assert lines[1].startswith(document["operators"][0]["name"])
     assert str(document["operators"][0]["baseline_ns"]) in lines[1]
     assert page.read_text().count("Plotly.newPlot") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4G", 4_000_000_000),
+        ("500m", 500_000_000),
+        ("1.5", 1_500_000_000),
+        ("2GB", 2_000_000_000),
+        ("16 G", 16_000_000_000),
+    ],
+)
+def test_sizes(text, expected):
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "-3G", "G", "nan", "inf", "1e999", "four", "4GG"])
+def test_what_is_no_size(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no size; write 4G"):
+        size(text)
+
+
+def test_host_trace_and_profile_are_linked_together(capsys: pytest.CaptureFixture[str]):
+    source = samples_root() / "pytorch_cpu_step"
+    pair = [str(next((source / "host").iterdir())), str(source / "kineto.json.gz")]
+    status, document = run_json(capsys, "info", *pair, "--together")
+    assert status == 0
+    (trace,) = document["traces"]
+    assert trace["link"]["method"] == "record function id"
+    assert trace["link"]["share"] > 0.99
+    status, document = run_json(capsys, "info", *pair)
+    assert [one["link"] for one in document["traces"]] == [None, None]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chakra_core.analysis.align import How, Keys, align, collect, normalise_kernel, normalise_operator
 from chakra_core.analysis.breakdown import PARTS
 from chakra_core.analysis.compare import as_json, compare
+from chakra_core.analysis.explain import CAUSES
 from chakra_core.analysis.scope import Scope
 from chakra_core.errors import AnalysisError
 from chakra_core.schema import Category, TimeKind
@@ -299,3 +300,41 @@ def test_a_run_matches_itself_wholly(ops):
     alignment = align(works, keys)
     assert (alignment.groups[0] == alignment.groups[1]).all()
     assert not (alignment.how == How.UNMATCHED).any()
+
+
+def test_why_compute_changed_by_hand():
+    one = model(
+        [
+            ("aten::mm", "[2]", -1, [("void gemm<64>(float)", 100)]),
+            ("aten::relu", "[2]", -1, [("relu", 30)]),
+            ("aten::conv", "[2]", -1, [("implicit", 50), ("bias", 5)]),
+            ("aten::old", "[2]", -1, [("old", 7)]),
+        ],
+        "one",
+    )
+    two = model(
+        [
+            ("aten::mm", "[2]", -1, [("void gemm<128>(float)", 80)]),
+            ("aten::relu", "[2]", -1, [("relu", 30)]),
+            ("aten::conv", "[2]", -1, [("winograd", 20)]),
+            ("aten::new", "[2]", -1, [("new", 11)]),
+        ],
+        "two",
+    )
+    result = compare([one, two])
+    why = result.why[1]
+    assert (why.same_kernels_ns, why.other_kernels_ns, why.only_baseline_ns, why.only_run_ns) == (-20, -35, -7, 11)
+    assert why.side_by_side_ns == 0
+    assert result.why[0].same_kernels_ns == 0
+    change = as_json(result)["runs"][0]["compute_change"]
+    assert sum(change.values()) == result.deltas[1].compute_ns == -51
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 50)), max_size=8),
+       st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 50)), max_size=8))  # fmt: skip
+def test_the_causes_sum_to_the_change_of_compute(first, second):
+    runs = [model([(op, "[2]", -1, [(kernel, dur)]) for op, kernel, dur in ops], "r") for ops in (first, second)]
+    result = compare(runs)
+    for why, delta in zip(result.why, result.deltas, strict=True):
+        assert sum(why.part(cause) for cause in CAUSES) == delta.compute_ns

@@ -17,6 +17,7 @@ from chakra_core.readers._et_edges import rows_of
 from chakra_core.readers.base import Source
 from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.readers.proto import chakra_v1_pb2 as v1
+from chakra_core.samples import samples_root
 from chakra_core.schema import COLUMNS, NO_TIME, EdgeKind
 from chakra_core.trace import Trace
 from tests import et_messages
@@ -353,3 +354,10 @@ def test_progress_is_told_and_may_cancel(tmp_path: Path, monkeypatch: pytest.Mon
 
     with pytest.raises(InterruptedError):
         FAST.read(Source(path, progress=cancel))
+
+
+def test_many_small_files_go_through_the_scanner_together():
+    path = min((samples_root() / "transformer_dp2_tp4_simulated_h100").glob("*.et"))
+    alone, together = (ChakraEtReader()._scans(Source(path, siblings=count)) for count in (1, 1000))
+    assert (alone, together) == (False, True)
+    assert isinstance(same(path), Trace)

@@ -1,5 +1,7 @@
 """Work of operators: every formula on sizes worked out by hand, and odd inputs that must tell nothing."""
 
+# ruff: noqa: FBT003 - the values of operators' inputs, in their order
+
 from __future__ import annotations
 
 import json
@@ -121,25 +123,21 @@ def test_attention_by_hand():
     flash = "aten::_scaled_dot_product_flash_attention"
     pairs, out = 6 * 10, 2 * 4 * 6 * 16
     moved = 2 * (2 * 4 * 6 * 8 + 2 * 4 * 10 * 8 + 2 * 4 * 10 * 16 + out)
-    assert work(flash, q, k, v, 0.0, "False", "False", 0.1) == (2 * 2 * 4 * pairs * (8 + 16), moved)
-    assert work(flash, q, q, q, 0.0, "True", "False", 0.1) == (2 * 2 * 4 * 18 * 16, 2 * 4 * 2 * 4 * 6 * 8)  # half of 36
+    assert work(flash, q, k, v, 0.0, False, False, 0.1) == (2 * 2 * 4 * pairs * (8 + 16), moved)
+    assert work(flash, q, q, q, 0.0, True, False, 0.1) == (2 * 2 * 4 * 18 * 16, 2 * 4 * 2 * 4 * 6 * 8)  # half of 36
     # grouped queries: 4 query heads, 2 of keys and values
-    grouped = work("aten::scaled_dot_product_attention", q, [2, 2, 6, 8], [2, 2, 6, 8], "", 0.0, "False")
+    grouped = work("aten::scaled_dot_product_attention", q, [2, 2, 6, 8], [2, 2, 6, 8], "", 0.0, False)
     assert grouped == (2 * 2 * 4 * 36 * 16, 2 * (384 + 192 + 192 + 384))
     # flash_attn has the heads third
-    assert (
-        work("flash_attn::_flash_attn_forward", [2, 6, 4, 8], [2, 6, 2, 8], [2, 6, 2, 8], 0.0, 0.1, "False") == grouped
-    )
+    assert work("flash_attn::_flash_attn_forward", [2, 6, 4, 8], [2, 6, 2, 8], [2, 6, 2, 8], 0.0, 0.1, False) == grouped
     # backward: five products instead of two; reads and writes everything twice over
     backward = work(
-        "aten::_scaled_dot_product_flash_attention_backward", q, q, q, q, q, [2, 4, 6], "", "", 6, 6, 0.0, "False"
+        "aten::_scaled_dot_product_flash_attention_backward", q, q, q, q, q, [2, 4, 6], "", "", 6, 6, 0.0, False
     )
     assert backward == (2 * 2 * 4 * 36 * 5 * 8, 2 * 8 * 2 * 4 * 6 * 8)
     # packed sequences: the shapes do not tell which query meets which key
-    assert (
-        work("aten::_flash_attention_forward", [12, 4, 8], [12, 4, 8], [12, 4, 8], [3], [3], 6, 6, 0.0, "True") is None
-    )
-    assert work(flash, q, q, q, 0.0, "", "False") is None  # causal or not is not known
+    assert work("aten::_flash_attention_forward", [12, 4, 8], [12, 4, 8], [12, 4, 8], [3], [3], 6, 6, 0.0, True) is None
+    assert work(flash, q, q, q, 0.0, "", False) is None  # causal or not is not known
 
 
 @pytest.mark.parametrize("from_end", [False, True])
@@ -180,7 +178,7 @@ def test_kept_elements():
 
 def test_embedding_by_hand():
     types = ["float", "long int", "Scalar", "Scalar", "Scalar"]
-    assert work("aten::embedding", [100, 8], [3, 4], -1, "False", "False", types=types) == (0, 12 * 8 + 2 * 12 * 8 * 4)
+    assert work("aten::embedding", [100, 8], [3, 4], -1, False, False, types=types) == (0, 12 * 8 + 2 * 12 * 8 * 4)
     types = ["float", "long int", "long int"]
     bag = work("aten::_embedding_bag", [100, 8], [12], [3], types=types)
     assert bag == (96, 12 * 8 + 3 * 8 + (12 + 3) * 8 * 4)
@@ -206,15 +204,9 @@ def test_lists_of_tensors():
 
 def test_host_trace_spelling():
     text = INPUT_SEPARATOR.join(
-        (
-            "[[32, 3, 8, 8], [6, 3, 3, 3], [], [[], []], [[], []], [[], []], [], [[], []], []]",
-            str(
-                [
-                    "Tensor(float)", "Tensor(float)", "Tensor(nullptr (uninitialized))", "GenericList[Int,Int]",
-                    "GenericList[Int,Int]", "GenericList[Int,Int]", "Bool", "GenericList[Int,Int]", "Int",
-                ]
-            ),
-        )
+        ("[[32, 3, 8, 8], [6, 3, 3, 3], [], [[], []], [[], []], [[], []], [], [[], []], []]",
+         ("['Tensor(float)', 'Tensor(float)', 'Tensor(nullptr (uninitialized))', 'GenericList[Int,Int]', "
+         "'GenericList[Int,Int]', 'GenericList[Int,Int]', 'Bool', 'GenericList[Int,Int]', 'Int']"))
     )  # fmt: skip
     values = [
         [1, 2, 0, 6144, 4, "cuda:0"],

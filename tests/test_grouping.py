@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +141,18 @@ def test_generated_models_fold(corpus: Path):
     assert folded(open_run([corpus / "chakra_et/derived_stg_dp2_tp2_pp2"]).traces[0])[0] == "mb# \u00d72"
     synthetic = transformer_run(TransformerConfig(layers=32, batches=(1,), tp=1)).traces[0]
     assert folded(synthetic)[0] == "layer_# \u00d732"
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("cross_hw/Qwen_Qwen1.5-0.5B-Chat__1016005.h100.json.gz", "nn.Module: Qwen2DecoderLayer_# \u00d723"),
+        ("b200_vllm_eager_rank0of8.json.gz", "nn.Module: TransformerBlock_# \u00d77"),
+    ],
+)
+def test_layers_of_recorded_models_fold(corpus: Path, name: str, label: str):
+    """24 decoder layers, of which the first also builds what all use; 36 blocks, some with work of the cache."""
+    assert label in folded(open_run([corpus / "kineto" / name]).traces[0])
 
 
 def test_crowds_are_split_into_ranges():

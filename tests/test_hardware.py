@@ -3,7 +3,7 @@
 import pytest
 
 from chakra_core.errors import ChakraError
-from chakra_core.hardware import get_device, list_devices, load_catalogue, lookup
+from chakra_core.hardware import get_device, list_devices, list_hosts, load_catalogue, lookup
 
 NAMES = {
     "NVIDIA H100 80GB HBM3": "H100 SXM",
@@ -54,11 +54,27 @@ def test_every_number_has_a_source():
     assert len({device.name for device in devices}) == len(devices)
     for device in devices:
         numbers = ["peak_flops", "memory_bandwidth", "memory_bytes", "domain_size"]
-        optional = ["link_bandwidth", "link_latency_ns", "scale_out_bandwidth"]
+        optional = [
+            "link_bandwidth",
+            "link_latency_ns",
+            "scale_out_bandwidth",
+            "scale_out_latency_ns",
+            "host_link_bandwidth",
+        ]
         for number in numbers + [key for key in optional if getattr(device, key) is not None]:
             document, _, place = device.sources[number].partition(": ")
             assert len(document) > 8, (device.name, number)
             assert place, (device.name, number)
+
+
+def test_hosts_are_listed_apart():
+    hosts = {host.name: host for host in list_hosts()}
+    assert {"Grace CPU", "EPYC 9654", "Xeon Platinum 8480+"} <= set(hosts)
+    assert hosts["EPYC 9654"].peak_flops["fp64"] == pytest.approx(96 * 16 * 2.4e9)
+    assert hosts["EPYC 9654"].memory_bandwidth == pytest.approx(12 * 8 * 4.8e9)
+    assert hosts["Xeon Platinum 8480+"].peak_flops["fp64"] == pytest.approx(56 * 32 * 2.0e9)
+    assert not {host.name for host in list_hosts()} & {device.name for device in list_devices()}
+    assert lookup("AMD EPYC 9654 96-Core Processor") == hosts["EPYC 9654"]
 
 
 def test_numbers_are_plausible():

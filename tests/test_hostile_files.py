@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
 import pytest
 
-from chakra_core.errors import ChakraError, UnknownFormat
+from chakra_core.errors import ChakraError, LimitExceeded, UnknownFormat
 from chakra_core.opening import open_run
+from chakra_core.readers import base
 from dashboard.library import Library
 
 GRAPH = 'digraph taskgraph {  node0 [label="{device_id=0|Dense_1|Forward|COMP_NODE|simulated_run_time=0.25}",shape=record];\n}'
@@ -58,3 +60,14 @@ def test_a_loop_of_links_is_left_out_of_a_listing(tmp_path: Path):
     assert "a.graph" in [entry.name for entry in library.browse("here")]
     assert "loop" not in [entry.name for entry in library.browse("here")]
     assert len(library.get("here").run.traces) == 1
+
+
+def test_a_small_file_that_expands_hugely_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(base, "BELIEVED_BYTES", 1024 * 1024)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents":[' + b" " * 16_000_000 + b"]}", 9))
+    with pytest.raises(LimitExceeded, match=r"bomb.json.gz: expands to more than [\d,]+ bytes; decompress it yourself"):
+        open_run([path])
+    event = b'{"ph":"X","name":"a","ts":%d,"dur":1,"pid":1,"tid":1},'
+    path.write_bytes(gzip.compress(b"[" + b"".join(event % (7 * at) for at in range(20_000)) + b"]", 9))
+    assert len(open_run([path]).traces[0]) == 20_000  # 1.2 MB, expanded fifteen times or so

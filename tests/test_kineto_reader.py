@@ -8,6 +8,7 @@ import pickle
 import time
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chakra_core.analysis.breakdown import breakdown
 from chakra_core.errors import CorruptTrace
 from chakra_core.readers import _kineto_json as js
 from chakra_core.readers import _kineto_nest as nest
@@ -622,3 +624,30 @@ def test_small_buffers_give_the_same(tmp_path, monkeypatch):
     assert parts.names == whole.names
     assert parts.attributes(2999) == whole.attributes(2999)
     assert parts.meta.details == whole.meta.details
+
+
+def test_device_events_that_wait_are_no_work(tmp_path: Path):
+    def device(name: str, start: int, dur: int, stream: int, **more: int) -> dict[str, Any]:
+        return {
+            "ph": "X", "cat": "mtia_ccp_events", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": dur,
+            "args": {"stream": stream, "device": 0, **more},
+        }  # fmt: skip
+
+    trace = read(
+        tmp_path,
+        [
+            device("pe_exe", 0, 10, 1),
+            device("event_record", 50, 1, 1, seq_num=7),
+            device("event_wait", 20, 33, 2, wait_on_stream=1, seq_num=7),
+            device("pe_exe", 60, 40, 2),
+        ],
+    )
+    rows = {(trace.name_of(row), int(trace.columns.start_ns[row])): row for row in range(len(trace))}
+    last = rows["pe_exe", 60_000]
+    sources, kinds = trace.edges.of(last)
+    found = {(int(one), EdgeKind(kind)) for one, kind in zip(sources, kinds, strict=True)}
+    assert (rows["event_record", 50_000], EdgeKind.SYNC) in found
+    assert trace.columns.category[rows["event_wait", 20_000]] == Category.RUNTIME
+    parts = breakdown(trace).total
+    assert (parts.total_ns, parts.compute_ns, parts.idle_ns) == (100_000, 50_000, 50_000)
+    assert {finding.code: finding.count for finding in trace.health}["device-waits"] == 2

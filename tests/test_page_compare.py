@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
@@ -12,8 +13,9 @@ from chakra_core.schema import Category, TimeKind
 from chakra_core.trace import Run
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context
-from dashboard.pages._compare_maps import clicked_cell, heatmaps
+from dashboard.pages._compare_maps import clicked_cell, difference, heatmaps
 from dashboard.pages._compare_view import letter, operator_rows
+from dashboard.pages.bottlenecks import heatmap_of
 from dashboard.pages.compare import PAGE, _choice, _comparison, _longest
 from dashboard.state import ViewState
 from tests.builder import make_trace, node
@@ -125,3 +127,15 @@ def test_a_clicked_cell_gives_its_window_and_what_ran_most(column, row):
 
 def test_letters():
     assert [letter(at) for at in (0, 25, 26)] == ["A", "Z", "#27"]
+
+
+def test_the_difference_of_two_heatmaps():
+    runs = [device(50, "a"), device(500, "b")]
+    figure = difference(runs, (0, 1), "idle", "light")
+    first, second = (heatmap_of(loaded, "ranks", 120).metric("idle") for loaded in runs)
+    assert np.allclose(figure.data[0].z, second - first)
+    assert figure.data[0].zmin == -figure.data[0].zmax
+    same = difference([runs[0], runs[0]], (0, 1), "idle", "dark")
+    assert not np.asarray(same.data[0].z).any()
+    alone = LoadedRun("c", Run((make_trace([node("k", 0, 5)], rank=7),), "c"))
+    assert "no rank in common" in difference([runs[0], alone], (0, 1), "idle", "light").layout.annotations[0].text

@@ -7,7 +7,7 @@ import pytest
 from chakra_core.trace import Run
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context
-from dashboard.pages import bottlenecks, graph
+from dashboard.pages import bottlenecks, findings, graph
 from dashboard.pages._graph_view import find_rows
 from dashboard.state import ViewState
 from tests.builder import make_trace, node
@@ -22,6 +22,7 @@ NONSENSE = ("\u00b2", "-1", "9" * 5000, "1e3", "", "\x00", "<b>")
     [
         (graph, ("show", "rank", "hops", "open", "from", "mode", "colour")),
         (bottlenecks, ("bins", "show", "rows", "metric")),
+        (findings, ("limits",)),
     ],
 )
 def test_nonsense_is_not_an_error(page, names, text):

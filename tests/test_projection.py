@@ -106,7 +106,7 @@ def test_rules_by_category_and_roofline():
         "compute-bound kernels scaled by peak FLOP/s": 1,
         "memory-bound kernels and copies scaled by memory bandwidth": 2,
         "unclassified kernels left as measured": 1,
-        "copies between host and device left as measured": 1,
+        "copies between host and device scaled by the host link": 1,
     }
 
 
@@ -137,6 +137,17 @@ def test_device_annotations_move_with_their_kernels():
 def test_points_in_a_circle_are_broken_at_the_earliest():
     one, two = np.array([0, 1]), np.array([1, 0])
     assert move_points(np.array([5, 9]), Waits.at_once(one, two)).tolist() == [5, 9]
+
+
+def test_a_call_in_a_circle_with_its_kernel_stays_where_it_was():
+    nodes = [
+        call("cudaDeviceSynchronize", 0, 1),
+        node("gemm", 0, 0, lane="gpu:0"),
+        call("cudaLaunchKernel", 1, 0),
+        node("gemm", 1, 0, lane="gpu:0"),  # ends with the call that waits, and is launched after it
+    ]
+    trace = make_trace(nodes, [(0, 1, EdgeKind.LAUNCH), (2, 3, EdgeKind.LAUNCH)])
+    assert spans(projected(trace)) == [(0, 1), (0, 0), (1, 1), (1, 1)]
 
 
 def test_what_cannot_be_projected_is_refused():

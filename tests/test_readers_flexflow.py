@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chakra_core.errors import CorruptTrace
+from chakra_core.opening import open_run
 from chakra_core.readers.base import Source
 from chakra_core.readers.flexflow import READER
 from chakra_core.schema import NO_TIME, CommOp, NodeKind, TimeKind
@@ -95,3 +96,59 @@ def test_real_graphs_lose_no_node_and_no_edge(corpus: Path):
         assert sum(len(trace.edges) for trace in traces) == text.count(" -> ")
         assert len(traces) == int(path.name.split(".")[1])
         assert not any(trace.health for trace in traces)
+
+
+def test_dependencies_across_devices_are_kept_as_empty_transfers(tmp_path: Path):
+    text = """digraph taskgraph {  node7 [label="{device_id=0|A|Forward|COMP_NODE|simulated_run_time=1}",shape=record];
+  node8 [label="{device_id=1|B|Forward|COMP_NODE|simulated_run_time=2}",shape=record];
+  node7 -> node8;
+}"""
+    run = open_run([write(tmp_path, text).path])
+    first, second = run.traces
+    assert [(finding.code, finding.count) for finding in first.health][:1] == [("cross-device-dependency", 1)]
+    assert first.columns.comm_op.tolist() == [CommOp.NONE, CommOp.SEND]
+    assert second.columns.comm_op.tolist() == [CommOp.NONE, CommOp.RECV]
+    assert (first.columns.comm_bytes[1], first.columns.comm_tag[1]) == (0, second.columns.comm_tag[1])
+    assert second.edges.of(0)[0].tolist() == [1]
+    assert int(second.columns.start_ns[0]) == 1_000_000  # after the other device's millisecond
+
+
+def test_replay_agrees_with_flexflows_own_simulation(corpus: Path):
+    """The same graph in both dialects: without times, replayed; and with the times that FlexFlow's simulator gave."""
+    ours = open_run([corpus / "flexflow/mlp2_taskgraph_chakra.dot"])
+    theirs = open_run([corpus / "flexflow/mlp2_taskgraph_upstream.dot"])
+    assert ours.time_kind == TimeKind.RECONSTRUCTED
+    assert not [finding for finding in ours.health if finding.code == "unmatched-wait"]
+    assert abs(ours.span_ns - theirs.span_ns) <= 2  # times in the file have six digits
+
+
+def test_resnet_has_every_node_and_edge_of_its_source(corpus: Path):
+    path = corpus / "flexflow/chakra_dialect/resnet.4.graph"
+    text = path.read_text()
+    transfers = text.count("COMM_SEND_RECV_NODE")
+    traces = READER.read(Source(path))
+    assert len(traces) == 4
+    assert sum(map(len, traces)) == text.count("[") + transfers == 3934
+    assert sum(len(trace.edges) for trace in traces) == text.count("->") == 5190
+    for trace in traces:
+        c = trace.columns
+        assert not trace.health
+        assert (c.dur_ns[c.comm_op == CommOp.RECV] > 0).any()
+    assert sum(int(trace.columns.dur_ns.sum()) for trace in traces) > 0
+    ends = {
+        (trace.meta.rank, int(peer), int(tag))
+        for trace in traces
+        for peer, tag in zip(trace.columns.comm_peer, trace.columns.comm_tag, strict=True)
+        if peer >= 0
+    }
+    assert all((peer, rank, tag) in ends for rank, peer, tag in ends)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("node1 [", "node99999999999999999999999 ["), ("device_id=1|Comm", "device_id=4294967296|Comm"),
+     ("src_device_id=0", "src_device_id=4294967296"), ("comm_size=64", "comm_size=99999999999999999999")],
+)  # fmt: skip
+def test_impossible_numbers_are_damage(tmp_path: Path, old: str, new: str):
+    traces = READER.read(write(tmp_path, CHAKRA.replace(old, new)))
+    assert "damaged-record" in {finding.code for finding in traces[0].health}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakra_core.errors import CorruptTrace
+from chakra_core.errors import CorruptTrace, UnknownFormat
 from chakra_core.opening import open_run
 from chakra_core.readers import guess_reader
 from chakra_core.readers._legion_format import read_log
@@ -194,6 +194,13 @@ def _written(folder: Path, data: bytes) -> Source:
 def test_useless_logs_are_errors_that_name_the_file(tmp_path: Path, data: bytes):
     with pytest.raises(CorruptTrace, match=r"prof_9\.gz"):
         READER.read(_written(tmp_path, data))
+
+
+def test_a_log_in_text_says_what_to_record_instead(tmp_path: Path):
+    path = tmp_path / "prof.log"
+    path.write_text("[0 - 7f21c4a8] {2}{legion_prof}: Prof Task Info 12 4 1 1d00000000000001 10 11 12 13\n")
+    with pytest.raises(UnknownFormat, match="binary serialiser"):
+        open_run([path])
 
 
 def test_impossible_lengths_times_and_text(tmp_path: Path):

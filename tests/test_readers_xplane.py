@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from chakra_core.analysis.steps import find_steps
 from chakra_core.errors import CorruptTrace
+from chakra_core.opening import open_trace
 from chakra_core.readers._hlo import collective_from_text
 from chakra_core.readers.base import Source
-from chakra_core.readers.proto import xplane_pb2
+from chakra_core.readers.proto import run_metadata_pb2, xplane_pb2
 from chakra_core.readers.run_metadata import READER as RUN_METADATA
 from chakra_core.readers.xplane import READER
 from chakra_core.schema import Category, CommOp, Domain, EdgeKind
@@ -73,11 +77,47 @@ def test_times_links_and_operands(tmp_path: Path):
     assert trace.attributes_of(0)["offset_ps"] == 1_999
 
 
-def test_damaged_profile_is_an_error_with_its_name(tmp_path: Path):
-    path = tmp_path / "bad.xplane.pb"
+def test_a_cut_profile_gives_the_planes_before_the_cut(tmp_path: Path):
+    path = tmp_path / "cut.xplane.pb"
     path.write_bytes(gpu_profile().SerializeToString()[:-3])
-    with pytest.raises(CorruptTrace, match=r"bad\.xplane\.pb"):
+    (trace,) = READER.read(Source(path))
+    assert [trace.name_of(row) for row in range(len(trace))] == ["fusion_a", "fusion_b"]
+    assert "truncated" in {finding.code for finding in trace.health}
+    path.write_bytes(gpu_profile().SerializeToString()[:20])
+    with pytest.raises(CorruptTrace, match=r"cut\.xplane\.pb"):
         READER.read(Source(path))
+
+
+def test_damage_anywhere_is_an_error_or_a_trace(tmp_path: Path):
+    whole = gpu_profile().SerializeToString()
+    rng = np.random.default_rng(11)
+    path = tmp_path / "bad.xplane.pb"
+    opened = 0
+    for _ in range(400):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(whole), 3):
+            data[at] = rng.integers(0, 256)
+        path.write_bytes(bytes(data[: rng.integers(len(whole) // 2, len(whole) + 1)]))
+        try:
+            (trace,) = READER.read(Source(path))
+        except CorruptTrace:
+            continue
+        opened += 1
+        assert (trace.columns.dur_ns >= 0).all()
+        for row in range(len(trace)):
+            json.dumps(trace.attributes_of(row))
+    assert opened > 50
+
+
+def test_empty_stats_and_numbers_out_of_range(tmp_path: Path):
+    space = gpu_profile()
+    event = space.planes[2].lines[0].events.add(metadata_id=2, offset_ps=2**62, duration_ps=2**62)
+    for _ in range(50):
+        event.stats.add()
+    event.stats.add(metadata_id=1, uint64_value=2**64 - 1)
+    (trace,) = READER.read(write(tmp_path, space))
+    assert (trace.columns.dur_ns >= 0).all()
+    assert trace.columns.correlation.min() == -1
 
 
 def test_collectives_in_instruction_text():
@@ -120,6 +160,23 @@ def test_jax_collectives_have_groups_and_bytes(corpus: Path):
     assert (trace.edges.kinds == EdgeKind.DATA).sum() > 100
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("jax_0.10/train_step_4dev.xplane.pb", [0, 1, 2]), ("jax_0.10/train_step_4dev.trace.json.gz", [0, 1, 2]),
+     ("tensorflow_2.21/keras_cnn_xla.xplane.pb", [0, 1, 2]), ("tensorflow_2.21/keras_callback.xplane.pb", [0, 1, 2])],
+)  # fmt: skip
+def test_steps_are_found(corpus: Path, name: str, numbers: list[int]):
+    (trace,) = open_trace(corpus / "collected" / name)
+    assert [step.number for step in find_steps(trace)] == numbers
+
+
+def test_fusions_are_classified_by_what_they_contain(corpus: Path):
+    (trace,) = READER.read(Source(corpus / "collected/jax_0.10/train_step_4dev.xplane.pb"))
+    kinds = {trace.name_of(row): Category(int(trace.columns.category[row])) for row in trace.device_rows.tolist()}
+    assert kinds["ynn_fusion.2"] == Category.GEMM  # its computation is a dot
+    assert kinds["ynn_fusion"] == Category.REDUCTION  # multiply, then reduce
+
+
 def test_run_metadata_has_dependencies_and_bytes(corpus: Path):
     source = Source(corpus / "collected/tensorflow_2.21/run_metadata.pb")
     assert RUN_METADATA.sniff(source.head, source.name) > READER.sniff(source.head, source.name)
@@ -130,3 +187,35 @@ def test_run_metadata_has_dependencies_and_bytes(corpus: Path):
     assert {trace.name_of(int(at)) for at in trace.edges.of(fc1)[0]} == {"_arg_x_0_0:_Arg", "w1/read:Identity"}
     assert trace.columns.bytes_accessed[fc1] == 64 * 256 * 4
     assert trace.columns.dur_ns[fc1] == 59259 - 161
+
+
+def step_statistics() -> run_metadata_pb2.RunMetadata:
+    """Two operators on a GPU: what was asked of it, what its stream did, the summary of streams; a partition graph."""
+    message = run_metadata_pb2.RunMetadata()
+    asked = message.step_stats.dev_stats.add(device=b"/job:localhost/replica:0/task:0/device:GPU:1")
+    asked.node_stats.add(node_name=b"a", all_start_micros=10, op_end_rel_micros=5, timeline_label=b"a = MatMul(x, ^c)")
+    asked.node_stats.add(node_name=b"b", all_start_micros=20, op_end_rel_micros=5, timeline_label=b"")
+    for name in (b"/device:GPU:1/stream:all", b"/device:GPU:1/stream:14"):
+        stream = message.step_stats.dev_stats.add(device=name)
+        stream.node_stats.add(node_name=b"a:MatMul", all_start_micros=30, op_end_rel_micros=7)
+    message.partition_graphs.add().node.add(name=b"b", op=b"Relu", input=[b"a:0"])
+    return message
+
+
+def test_step_statistics_of_a_gpu_and_partition_graphs(tmp_path: Path):
+    path = tmp_path / "run_metadata.pb"
+    path.write_bytes(step_statistics().SerializeToString())
+    (trace,) = open_trace(path)
+    c = trace.columns
+    assert c.domain.tolist() == [Domain.HOST, Domain.HOST, Domain.DEVICE, Domain.DEVICE]
+    assert trace.device_rows.tolist() == [3]
+    assert c.category[2] == Category.ANNOTATION
+    assert (trace.lanes[c.lane[3]].name, trace.lanes[c.lane[3]].device) == ("stream:14", 1)
+    found = set(
+        zip(trace.edges.sources.tolist(), trace.edges.targets().tolist(), trace.edges.kinds.tolist(), strict=True)
+    )
+    assert found == {(0, 2, EdgeKind.LAUNCH), (0, 3, EdgeKind.LAUNCH), (0, 1, EdgeKind.DATA)}
+    assert {finding.code for finding in trace.health} == {"unresolved-dependency"}  # x and c did not run
+    path.write_bytes(step_statistics().SerializeToString()[:-5])
+    with pytest.raises(CorruptTrace, match=r"run_metadata\.pb"):
+        RUN_METADATA.read(Source(path))

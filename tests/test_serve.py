@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import dashboard.warm
+from dashboard import serve
+from dashboard.serve import half_of_memory
 from tests.conftest import ROOT
 from tests.runs import write_runs
 
@@ -71,3 +74,18 @@ def test_an_oversized_request_is_refused(started):
     with pytest.raises(urllib.error.HTTPError, match="413") as caught:
         urllib.request.urlopen(request)
     caught.value.close()
+
+
+def test_half_of_the_memory_is_the_default():
+    half = half_of_memory()
+    assert 2**28 < half <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def test_warming_up_happens_with_kernels_in_the_cache_too_and_may_fail(monkeypatch, caplog):
+    done = []
+    monkeypatch.setattr(dashboard.warm, "warm", lambda: done.append(1))
+    serve._warm()
+    assert done == [1]
+    monkeypatch.setattr(dashboard.warm, "warm", lambda: 1 // 0)
+    serve._warm()
+    assert "warming up failed" in caplog.text

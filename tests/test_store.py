@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import chakra_core.opening
+import chakra_core.readers
 from chakra_core.lod import build
 from chakra_core.opening import open_run
+from chakra_core.readers.base import Source
 from chakra_core.samples import samples_root
 from chakra_core.schema import COLUMNS
 from chakra_core.store import Store, default_folder
 from chakra_core.store.blocks import Damaged, read_blocks, write_blocks
-from chakra_core.trace import Run
+from chakra_core.trace import Run, Trace
+from tests.builder import make_trace, node
 from tests.conftest import ROOT, corpus_root
 
 KINETO = "pytorch_ddp_gloo_4_ranks"
@@ -33,6 +42,12 @@ def store(tmp_path) -> Store:
 def entries(store: Store) -> list[Path]:
     folder = store.folder / "entries"
     return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def put(entry: Path, content: bytes) -> None:
+    """Other content in the place of an entry; the old one stays as it was where it is mapped."""
+    entry.with_suffix(".other").write_bytes(content)
+    entry.with_suffix(".other").replace(entry)
 
 
 def assert_same(one: Run, two: Run, *, attributes: int = 3) -> None:
@@ -103,6 +118,53 @@ def test_profiles_of_tensorflow_and_jax(store, path):
     assert_same(open_run([path]), store.open_run([path]))
 
 
+@pytest.mark.parametrize("name", ["ranks.tar", "ranks.tar.gz", "ranks.zip"])
+def test_an_archive_opens_again_as_it_was(store, tmp_path, name):
+    files = sorted((samples_root() / "transformer_dp2_tp4_simulated_h100").glob("*.et"))[:2]
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in files:
+                archive.write(file, f"inner/{file.name}")
+    else:
+        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:
+            for file in files:
+                archive.add(file, f"inner/{file.name}")
+    store.open_run([path])
+    assert len(entries(store)) == 1
+    again = store.open_run([path])
+    assert again.traces[1].meta.path == f"{path}/inner/{files[1].name}"
+    assert again.traces[1].attributes_of(7)
+    assert_same(open_run([path]), again, attributes=9)
+
+
+class _Backwards:
+    """A format whose files hold two ranks, the last one first, and whose attributes cannot be kept."""
+
+    name, description, suffixes = "backwards", "", ()
+
+    def sniff(self, head: bytes, name: str) -> float:
+        return float(head.startswith(b"backwards") and bool(name))
+
+    def read(self, source: Source) -> list[Trace]:
+        both = [make_trace([node("a", rank, 1)], rank=rank) for rank in (1, 0)]
+        return [
+            trace.with_(
+                meta=dataclasses.replace(trace.meta, path=str(source.path)),
+                attributes_of=functools.partial(lambda said, _row: {"rank": said}, trace.meta.rank),
+            )
+            for trace in both
+        ]
+
+
+def test_attributes_that_are_read_anew_are_those_of_the_rank(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(chakra_core.readers, "_plugins", lambda: (_Backwards(),))
+    path = tmp_path / "two.ranks"
+    path.write_text("backwards")
+    store.open_run([path])
+    assert [trace.attributes_of(0) for trace in store.open_run([path]).traces] == [{"rank": 0}, {"rank": 1}]
+
+
 def test_changed_content_is_read_anew_and_a_copy_is_not(store, tmp_path):
     source = samples_root() / KINETO
     folder = tmp_path / KINETO
@@ -151,7 +213,7 @@ def test_a_damaged_entry_is_made_anew(store, where, caplog):
     (entry,) = entries(store)
     content = bytearray(entry.read_bytes())
     content[where] ^= 0xFF
-    entry.write_bytes(content)
+    put(entry, bytes(content))
     with caplog.at_level(logging.WARNING):
         again = store.open_run([path])
     assert_same(good, again)
@@ -164,7 +226,7 @@ def test_a_cut_entry_is_made_anew(store, size):
     path = samples_root() / KINETO
     good = store.open_run([path])
     (entry,) = entries(store)
-    entry.write_bytes(entry.read_bytes()[:size])
+    put(entry, entry.read_bytes()[:size])
     assert_same(good, store.open_run([path]))
     assert entries(store)[0].stat().st_size > 1000
 
@@ -216,8 +278,61 @@ def test_layouts_are_kept_beside_their_run_only(store):
 
 def test_small_files_are_not_kept(tmp_path):
     store = Store(tmp_path / "store")
-    store.open_run([samples_root() / KINETO])
+    store.open_run([samples_root() / "pytorch_cpu_step" / "kineto.json.gz"])
     assert entries(store) == []
+
+
+def test_a_first_opening_is_mapped_too(store):
+    first = store.open_run([samples_root() / KINETO])
+    base = first.traces[0].columns.start_ns
+    while not isinstance(base, np.memmap) and base is not None:
+        base = base.base
+    assert isinstance(base, np.memmap)
+
+
+def test_finding_reads_no_trace(store, tmp_path, monkeypatch):
+    folder = tmp_path / "copy" / KINETO
+    shutil.copytree(samples_root() / KINETO, folder)
+    age(folder)
+    assert store.find([folder]) is None
+    first = store.open_run([folder])
+    monkeypatch.setattr(chakra_core.opening, "open_trace", None)
+    assert_same(first, store.find([folder]))
+    next(folder.rglob("*.gz")).touch()  # hashing it again would be reading it
+    assert store.find([folder]) is None
+
+
+def age(folder: Path) -> None:
+    """Wait until no file of a folder was changed in the last second."""
+    time.sleep(max(0, 1.05 - (time.time() - max(path.stat().st_ctime for path in folder.rglob("*")))))
+
+
+def test_a_file_that_was_just_written_is_hashed_again(store, tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text('{"traceEvents":[{"ph":"X","name":"aaaa","ts":1,"dur":2,"pid":1,"tid":1}]}')
+    store.open_run([path])
+    assert not (store.folder / "files").is_dir()
+    age(tmp_path)
+    store.open_run([path])
+    assert len(list((store.folder / "files").iterdir())) == 1
+
+
+def test_a_file_written_to_while_it_is_read_is_not_kept(store, tmp_path, monkeypatch):
+    path = tmp_path / "one.json"
+    text = '{"traceEvents":[{"ph":"X","name":"%s","ts":1,"dur":2,"pid":1,"tid":1}]}'
+    path.write_text(text % "aaaa")
+    real = chakra_core.opening.open_files
+
+    def slow(files, *args, **more):
+        path.write_text(text % "longer than before")
+        return real(files, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chakra_core.opening, "open_files", slow)
+        assert store.open_run([path]).traces[0].names == ("longer than before",)
+    assert entries(store) == []
+    path.write_text(text % "aaaa")
+    assert store.open_run([path]).traces[0].names == ("aaaa",)
 
 
 def test_two_processes_at_once(tmp_path):

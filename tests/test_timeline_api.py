@@ -9,6 +9,7 @@ from chakra_core.schema import Category, EdgeKind
 from chakra_core.trace import Run
 from dashboard.library import Library, LoadedRun
 from dashboard.timeline_api import register_routes
+from dashboard.timeline_data import describe
 from tests.builder import make_trace, node
 
 
@@ -133,3 +134,15 @@ def test_spans_from_zero_to_the_clock_of_today_are_drawn():
     register_routes(server, OneRun(Run((make_trace([node("lost", 0, 5), node("gemm", now, 10**9)]),), "run")))
     answer = get(server.test_client(), "window", t0=-(10**17), t1=2 * 10**18, width=1000, rows="0").json
     assert answer["x"] == [0, now]
+
+
+def test_the_strip_shows_operators_under_annotations():
+    nodes = [
+        node("step", 0, 600, "cpu", category=Category.ANNOTATION),
+        node("op", 0, 300, "cpu", category=Category.HOST_OP, parent=0),
+        node("inner", 0, 100, "cpu", category=Category.HOST_OP, parent=1),
+    ]
+    loaded = LoadedRun("x", Run((make_trace(nodes),), "x"))
+    host = describe(loaded)["overview"]["series"]["host"]
+    assert host[:300] == [1000] * 300
+    assert host[300:] == [0] * 300

@@ -83,7 +83,7 @@ def test_fields_and_attribute_types(tmp_path):
         {"src": ("int32_val", 2), "dst": ("int32_val", 1), "tag": ("int32_val", 0)},
     ]
     assert (list(send.data_deps), list(send.ctrl_deps)) == ([102], [101])
-    assert (list(gemm.data_deps), list(gemm.ctrl_deps)) == ([], [100])
+    assert (list(gemm.data_deps), list(gemm.ctrl_deps)) == ([100], [])
 
 
 def test_compressed_file_holds_the_same(tmp_path):
@@ -138,7 +138,9 @@ def test_any_value_survives_as_an_attribute(name, value):
     assert (list(found.values) if member.endswith("_list") else found) == value
 
 
-@pytest.mark.parametrize("value", [None, {}, {"a": [1, "b"]}, [1, "b"], [], 2**70, [2**64 - 1, 2**64 - 2]])
+@pytest.mark.parametrize(
+    "value", [None, {}, {"a": [1, "b"]}, [1, "b"], [], [[1, 2], [3]], 2**70, [2**64 - 1, 2**64 - 2]]
+)
 def test_other_values_become_json(value):
     message = messages()["AttributeProto"].FromString(bytes(attribute("x", value)))
     assert json.loads(message.string_val) == value

@@ -12,9 +12,13 @@ __all__ = ["ANALYSES", "analyse_trace"]
 
 ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.breakdown",
+    "chakra_core.analysis.overlap",
     "chakra_core.analysis.operators",
     "chakra_core.analysis.roofline",
     "chakra_core.analysis.critical_path",
+    "chakra_core.analysis.launch",
+    "chakra_core.analysis.host",
+    "chakra_core.analysis.findings",
 )
 """Modules whose ``as_json(trace, scope)`` gives keys of the document that ``analyze`` prints, in its order."""
 

@@ -16,7 +16,7 @@ MAX_DEPTH = 2048
 """Ancestors further up than this are ignored, so that damaged parents (loops) cost bounded time."""
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def owners(rows: I64, parent: I32, is_operator: Mask) -> I64:
     """Row of the innermost operator above each of ``rows``; -1 where there is none. O(rows x depth)."""
     owner = np.full(len(rows), -1, np.int64)
@@ -32,7 +32,7 @@ def owners(rows: I64, parent: I32, is_operator: Mask) -> I64:
     return owner
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def chains(rows: I64, parent: I32, is_operator: Mask) -> tuple[I64, I64]:
     """All operators above each of ``rows`` as ``(position in rows, operator row)``, innermost first."""
     room = max(64, 4 * len(rows))
@@ -55,7 +55,7 @@ def chains(rows: I64, parent: I32, is_operator: Mask) -> tuple[I64, I64]:
     return position[:count].copy(), ancestor[:count].copy()
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sorted_group_union(group: I64, start: I64, end: I64, groups: int) -> I64:
     """Length of the union of the intervals of each group; input sorted by (group, start)."""
     total = np.zeros(groups, np.int64)

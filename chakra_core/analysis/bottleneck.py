@@ -218,7 +218,8 @@ def _row(
     category = trace.columns.category[inside.rows]
     comm = merge(*_of(inside, category == Category.COMMUNICATION))
     memory = merge(*_of(inside, np.isin(category, (Category.COPY, Category.MEMSET))))
-    rest = (category != Category.COMMUNICATION) & ~np.isin(category, (Category.COPY, Category.MEMSET))
+    waits = (Category.RUNTIME,) if not on_host else ()
+    rest = (category != Category.COMMUNICATION) & ~np.isin(category, (Category.COPY, Category.MEMSET, *waits))
     compute = merge(*_of(inside, rest))
     useful = merge(np.concatenate([compute[0], comm[0]]), np.concatenate([compute[1], comm[1]]))
     width = np.diff(edges)

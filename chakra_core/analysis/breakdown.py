@@ -2,7 +2,8 @@
 
 The identity is exact, in integer nanoseconds: with C, N and M the unions of the intervals of compute kernels,
 communication kernels, and copies and memsets of one device,
-``total = |C| + |N - C| + |M - (C + N)| + idle``. Kernels that no rule classifies count as compute.
+``total = |C| + |N - C| + |M - (C + N)| + idle``. Kernels that no rule classifies count as compute; device events that
+only wait for others (category *runtime*) are no work: while nothing else runs, the device is idle.
 """
 
 from __future__ import annotations
@@ -166,9 +167,10 @@ def _one_device(trace: Trace, device: int, work: Clipped, scope: Scope) -> Devic
     category = trace.columns.category[work.rows]
     communicates = category == Category.COMMUNICATION
     moves = (category == Category.COPY) | (category == Category.MEMSET)
+    computes = ~communicates & ~moves & (category != Category.RUNTIME)
     c, n, m = (
         merge(work.start_ns[chosen], work.end_ns[chosen])
-        for chosen in map(np.flatnonzero, (~communicates & ~moves, communicates, moves))
+        for chosen in map(np.flatnonzero, (computes, communicates, moves))
     )
     exposed_comm = subtract(*n, *c)
     exposed_memory = subtract(*subtract(*m, *c), *n)
@@ -212,6 +214,7 @@ def _idle_causes(trace: Trace, work: Clipped, scope: Scope) -> tuple[IdleCause, 
 
     ``work`` is in order of start.
     """
+    work = work.at(np.flatnonzero(trace.columns.category[work.rows] != Category.RUNTIME))
     if not len(work):
         return ()
     lane = trace.columns.lane[work.rows].astype(np.int64)

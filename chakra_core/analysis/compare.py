@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from chakra_core.analysis.align import Alignment, How, Keys, Work, align, collect
 from chakra_core.analysis.breakdown import PARTS, DeviceBreakdown, breakdowns
+from chakra_core.analysis.explain import CAUSES, Explanation, explain
 from chakra_core.analysis.scope import WHOLE, Scope, traces_in
 from chakra_core.errors import AnalysisError
 from chakra_core.schema import Category, TimeKind
@@ -139,12 +140,13 @@ class OperatorTable:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Several runs against a baseline: ``runs`` and ``deltas`` are parallel, ``runs[baseline]`` has delta zero."""
+    """Several runs against a baseline: ``runs``, ``deltas`` and ``why`` (of the change of compute) are parallel."""
 
     baseline: int
     runs: tuple[RunTotals, ...]
     deltas: tuple[Delta, ...]
     operators: OperatorTable
+    why: tuple[Explanation, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -196,7 +198,9 @@ def compare(runs: Sequence[Run], baseline: int = 0, scopes: Sequence[Scope] = ()
         )
         for at, run in enumerate(runs)
     )  # fmt: skip
-    return Comparison(baseline, totals, tuple(_delta(run, totals[baseline]) for run in totals), table)
+    deltas = tuple(_delta(run, totals[baseline]) for run in totals)
+    why = explain(works, alignment, units, baseline, [delta.compute_ns for delta in deltas])
+    return Comparison(baseline, totals, deltas, table, why)
 
 
 def _met(present: NDArray[np.bool_], baseline: int) -> NDArray[np.bool_]:
@@ -324,7 +328,12 @@ def as_json(result: Comparison) -> dict[str, Any]:
     table = result.operators
     return {
         "baseline": _run_json(result.runs[result.baseline]),
-        "runs": [_run_json(result.runs[at]) | {"delta": _delta_json(result.deltas[at])} for at in others],
+        "runs": [
+            _run_json(result.runs[at])
+            | {"delta": _delta_json(result.deltas[at])}
+            | {"compute_change": {f"{cause}_ns": result.why[at].part(cause) for cause in CAUSES}}
+            for at in others
+        ],
         "operators": [_row_json(result, row, others) for row in range(len(table))],
         "unmatched": [
             {

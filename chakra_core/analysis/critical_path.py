@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.analysis import measured_path
 from chakra_core.analysis.scope import WHOLE, Scope, clip_rows
 from chakra_core.graph import break_cycles, longest_path
 from chakra_core.schema import NO_TIME, Category, EdgeKind, TimeKind
@@ -171,11 +172,12 @@ def as_json(trace: Trace, scope: Scope = WHOLE) -> dict[str, Any]:
     by_category = {category.label: total for category, total in path_by_category(trace, path).items()}
     return {
         "critical_path": {
+            "measured": measured_path.as_json(trace, scope),
             "dependency": {
                 "length_ns": path.length_ns,
-                "nodes": len(np.unique(path.rows)),
+                "nodes": measured_path.nodes_on(path.rows, len(trace)),
                 "by_category": by_category,
                 "ignored_edges": path.ignored_edges,
-            }
+            },
         }
     }

@@ -5,7 +5,7 @@ One TOML file per vendor lies beside this module; users add their own with ``loa
 
 from __future__ import annotations
 
-from chakra_core.hardware.catalogue import get_device, list_devices, load_catalogue, lookup
+from chakra_core.hardware.catalogue import get_device, list_devices, list_hosts, load_catalogue, lookup
 from chakra_core.hardware.model import PRECISIONS, Device, Topology, TopologyDimension
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "TopologyDimension",
     "get_device",
     "list_devices",
+    "list_hosts",
     "load_catalogue",
     "lookup",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 from chakra_core.errors import ChakraError
 from chakra_core.hardware.model import LINK_TOPOLOGIES, PRECISIONS, Device
 
-__all__ = ["get_device", "list_devices", "load_catalogue", "lookup"]
+__all__ = ["get_device", "list_devices", "list_hosts", "load_catalogue", "lookup"]
 
 _NUMBERS = {
     "memory_bandwidth": True,
@@ -23,10 +23,11 @@ _NUMBERS = {
     "link_latency_ns": False,
     "scale_out_bandwidth": False,
     "scale_out_latency_ns": False,
+    "host_link_bandwidth": False,
 }
 """Numeric fields, and whether an entry must have them."""
 
-_KEYS = {"name", "vendor", "patterns", "peak_flops", "link_topology", "sources", *_NUMBERS}
+_KEYS = {"name", "kind", "vendor", "patterns", "peak_flops", "link_topology", "sources", *_NUMBERS}
 
 
 def load_catalogue(extra: Iterable[str | Path] = ()) -> tuple[Device, ...]:
@@ -44,8 +45,13 @@ def load_catalogue(extra: Iterable[str | Path] = ()) -> tuple[Device, ...]:
 
 
 def list_devices() -> tuple[Device, ...]:
-    """The shipped devices."""
-    return load_catalogue()
+    """The shipped accelerators."""
+    return tuple(device for device in load_catalogue() if device.kind == "accelerator")
+
+
+def list_hosts() -> tuple[Device, ...]:
+    """The shipped host processors."""
+    return tuple(device for device in load_catalogue() if device.kind == "host")
 
 
 def get_device(name: str, catalogue: Iterable[Device] | None = None) -> Device:
@@ -80,7 +86,9 @@ def lookup(name: str, catalogue: Iterable[Device] | None = None) -> Device | Non
 @lru_cache(maxsize=1)
 def _shipped() -> tuple[Device, ...]:
     here = Path(__file__).parent
-    return tuple(device for path in sorted(here.glob("*.toml")) for device in _read(path))
+    return tuple(
+        device for path in sorted(here.glob("*.toml")) if path.name != "systems.toml" for device in _read(path)
+    )
 
 
 def _read(path: Path) -> list[Device]:
@@ -105,8 +113,11 @@ def _device(path: Path, at: int, entry: Mapping[str, Any], documents: Mapping[st
             raise ChakraError(f"{where}: {key} must be a text")
     if entry.get("link_topology", "switch") not in LINK_TOPOLOGIES:
         raise ChakraError(f"{where}: link_topology must be one of {sorted(LINK_TOPOLOGIES)}")
+    if entry.get("kind", "accelerator") not in ("accelerator", "host"):
+        raise ChakraError(f"{where}: kind must be accelerator or host")
     return Device(
         name=entry["name"],
+        kind=entry.get("kind", "accelerator"),
         vendor=entry["vendor"],
         peak_flops=MappingProxyType(_peaks(where, entry)),
         link_topology=entry.get("link_topology", "switch"),

@@ -11,7 +11,7 @@ __all__ = ["LINK_TOPOLOGIES", "PRECISIONS", "Device", "Topology", "TopologyDimen
 PRECISIONS: tuple[str, ...] = ("fp4", "fp8", "bf16", "fp16", "tf32", "fp32", "fp64", "int8")
 """Names of precisions used in ``peak_flops``."""
 
-LINK_TOPOLOGIES: frozenset[str] = frozenset({"switch", "fully_connected", "mesh", "torus2d", "torus3d"})
+LINK_TOPOLOGIES: frozenset[str] = frozenset({"switch", "fully_connected", "mesh", "ring", "torus2d", "torus3d"})
 """How the devices of one scale-up domain are joined."""
 
 _TORUS_AXES = {"torus2d": 2, "torus3d": 3}
@@ -49,6 +49,8 @@ class Device:
         domain_size: devices in one scale-up domain.
         scale_out_bandwidth: network out of the domain, B/s per direction and device; None where unknown.
         scale_out_latency_ns: one step of a ring over that network, ns; None where no source states it.
+        host_link_bandwidth: between the device and its host, B/s per direction; None where unknown.
+        kind: ``accelerator`` or ``host``.
         sources: document and place for each number, keyed by field name.
         patterns: regular expressions that recognise the names traces use for it.
     """
@@ -64,6 +66,8 @@ class Device:
     link_topology: str = "switch"
     scale_out_bandwidth: float | None = None
     scale_out_latency_ns: float | None = None
+    host_link_bandwidth: float | None = None
+    kind: str = "accelerator"
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     patterns: tuple[str, ...] = ()
 

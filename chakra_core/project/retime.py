@@ -92,8 +92,8 @@ def retime(trace: Trace, source: Device, target: Device, knobs: Knobs, world_siz
     reached on the source is carried over. Otherwise its category tells the binding resource: matrix products,
     attention and convolutions scale with peak FLOP/s; normalisation, elementwise, reduction, embedding, memset and
     copies within the device with memory bandwidth. Collectives scale with the ratio of their alpha-beta times where
-    size and group are known, with link bandwidth otherwise. Copies between host and device, unclassified kernels and
-    everything on the host keep their duration; each rule counts its nodes.
+    size and group are known, with link bandwidth otherwise. Copies between host and device scale with the host link where both are known.
+    Unclassified kernels and everything on the host keep their duration; each rule counts its nodes.
     """
     columns = trace.columns
     n = len(trace)
@@ -111,6 +111,9 @@ def retime(trace: Trace, source: Device, target: Device, knobs: Knobs, world_siz
     apply(columns.category == Category.ANNOTATION, 1.0, 6)
     apply(columns.comm_op != CommOp.NONE, _communication(trace, source, target, knobs, world_size), 0)
     apply(columns.category == Category.COMMUNICATION, _link_ratio(source, target, knobs), 0)
+    ours, theirs = source.host_link_bandwidth, target.host_link_bandwidth
+    if ours and theirs:
+        apply(_host_copies(trace), ours / theirs, 7)
     apply(_host_copies(trace), 1.0, 5)
     before, after = _rooflines(trace, source, target, knobs)
     known = before > 0
@@ -118,7 +121,7 @@ def retime(trace: Trace, source: Device, target: Device, knobs: Knobs, world_siz
     apply(np.isin(columns.category, _COMPUTE_BOUND), compute, 2)
     apply(np.isin(columns.category, (*_MEMORY_BOUND, Category.COPY)), memory, 3)
     apply(device, 1.0, 4)
-    counted = np.bincount(rule[rule >= 0], minlength=7)
+    counted = np.bincount(rule[rule >= 0], minlength=len(RULES))
     return Retimed(factor, {words: int(counted[at]) for at, words in enumerate(RULES) if counted[at]})
 
 
@@ -130,6 +133,7 @@ RULES: tuple[str, ...] = (
     "unclassified kernels left as measured",
     "copies between host and device left as measured",
     "annotations moved with their kernels",
+    "copies between host and device scaled by the host link",
 )
 """Words for the rules by which a node is re-timed, in the order of their numbers."""
 

@@ -77,7 +77,7 @@ def move_points(time: I64, waits: Waits, slack: NDArray[np.float64] | None = Non
     return moved
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _settled(reached: int, lag: int, measured: int, stays: bool) -> int:
     """A point's new time: its lag after the latest of its waits; the measured time where it has none to wait for."""
     if reached == np.iinfo(np.int64).min:
@@ -85,7 +85,7 @@ def _settled(reached: int, lag: int, measured: int, stays: bool) -> int:
     return max(reached + lag, measured) if stays else reached + lag
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _propagate(
     measured: tuple[I64, NDArray[np.bool_]], lag: I64, waiting: I64, graph: tuple[I64, I64, I64], by_time: I64
 ) -> I64:
@@ -105,7 +105,8 @@ def _propagate(
     earliest = 0
     finished = 0
     while finished < n:
-        if head < tail:
+        forced = head >= tail  # a circle: the earliest point goes on without what it waits for, no earlier than it did
+        if not forced:
             point = queue[head]
             head += 1
         else:
@@ -116,7 +117,7 @@ def _propagate(
             continue
         done[point] = True
         finished += 1
-        new[point] = _settled(new[point], lag[point], time[point], stays[point])
+        new[point] = _settled(new[point], lag[point], time[point], stays[point] or forced)
         for k in range(indptr[point], indptr[point + 1]):
             target = targets[k]
             if done[target]:

@@ -21,8 +21,9 @@ from chakra_core.schema import NodeKind
 __all__ = ["LAYOUTS", "Layout", "Record", "choose_layout", "inputs_text", "metadata_facts", "text_of"]
 
 _SAMPLE = 96
-_FEW = 24
-"""Messages that decide where one layout leads by more than a point for each of them."""
+_FEW = (4, 24)
+_CLEAR = 24.0
+"""Lead of the best layout over the second that settles it after the first few messages."""
 _WORDS = (
     (re.compile(r"METADATA"), (NodeKind.METADATA,)),
     (re.compile(r"MEM_?LOAD"), (NodeKind.MEM_LOAD,)),
@@ -248,9 +249,11 @@ _ATTRIBUTE_WIRE["0.0.2"] = _ATTRIBUTE_WIRE["0.0.3"]
 def choose_layout(messages: Sequence[bytes]) -> Layout:
     """The layout under which a sample of node messages makes most sense."""
     sample = [raw for raw in messages if raw][:_SAMPLE]
-    few = _ranked(sample[:_FEW])
-    clear = len(sample) <= _FEW or few[0][0] - few[1][0] > _FEW
-    return (few if clear else _ranked(sample))[0][1]
+    for few in _FEW:
+        best, second, *_ = _ranked(sample[:few])
+        if len(sample) <= few or best[0] - second[0] > _CLEAR:
+            return best[1]
+    return _ranked(sample)[0][1]
 
 
 def _ranked(sample: Sequence[bytes]) -> list[tuple[float, Layout]]:

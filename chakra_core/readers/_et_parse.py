@@ -163,7 +163,7 @@ def _find_list(buffer: Any, words: Any, end: int) -> int:
             return -1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _count(buf: Any, words: Any, pos: int, end: int, spans: Any) -> tuple[int, int, bool]:
     """Write the byte ranges of list elements to ``spans``; ``(count, position, whether the list ends there)``."""
     count, final = 0, False

@@ -27,7 +27,11 @@ NEED_MORE, FULL, TABLE_FULL, ODD, AT_END = range(5)
 a length that cannot be read, so nothing after it can."""
 
 EXTRA: tuple[str, ...] = (*TEXTS, "name", "kind", "inputs", "n_ctrl", "n_data", "n_kinds", "offset", "size")
-"""Columns of ``i64`` after those of ``_et_table.INTEGERS``; ``n_kinds`` is ABSENT where none are stated."""
+"""Columns of ``i64`` after those of ``_et_table.INTEGERS``; ``n_kinds`` is ABSENT where none are stated.
+
+The compiled kernels hold the number of INTEGERS and TEXTS (now 19 and 2): change this file when either changes, so that
+kernels kept on disk are compiled anew.
+"""
 
 UNSIGNED = (ID, START_TIME, DURATION) = (0, 1, 2)
 """Columns of ``u64``."""

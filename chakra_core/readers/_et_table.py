@@ -34,7 +34,7 @@ I64 = NDArray[np.int64]
 
 INTEGERS: tuple[str, ...] = (
     "is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "comm_seq",
-    "tid", "stream", "correlation", "start_ns", "dur_ns", "lane", "parent", "scope",
+    "tid", "stream", "correlation", "start_ns", "dur_ns", "lane", "parent", "scope", "comm_op", "shape",
 )  # fmt: skip
 """Integer attributes that become columns; ``ABSENT`` where a node lacks one."""
 
@@ -188,9 +188,9 @@ def make_trace(
     found, group = groups.process_groups(table, path, facts)
     start, dur = _times(table, health)
     comm = _communication(table)
-    shape_texts, shape = signatures(table.inputs, table.texts)
+    shape_texts, shape = _own_shapes(table, facts) or signatures(table.inputs, table.texts)
     said, inputs = input_texts(table.inputs, table.texts)
-    kind = np.clip(table.kind, 0, 127)
+    kind = np.clip(_kinds(table, comm["comm_op"]), 0, 127)
     has_times = bool((start != NO_TIME).any())
     stated = str(facts.get("time_kind", ""))
     parent = _parents(table, domain, edges, derive="time_kind" not in facts)
@@ -267,6 +267,18 @@ def _own_lanes(facts: Mapping[str, Any]) -> tuple[Lane, ...]:
         return ()
 
 
+def _own_shapes(table: NodeTable, facts: Mapping[str, Any]) -> tuple[tuple[str, ...], I64] | None:
+    """Shapes as our own writer lists them; None for other files."""
+    try:
+        listed = json.loads(str(facts.get("shapes", "null")))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(listed, list) or not listed or not all(isinstance(text, str) for text in listed):
+        return None
+    shape = table.integer("shape")
+    return tuple(listed), np.where((shape >= 0) & (shape < len(listed)), shape, -1)
+
+
 def _times(table: NodeTable, health: list[HealthFinding]) -> tuple[I64, I64]:
     """Exact ns where our writer left them, else Chakra's whole µs; starts that are 0 everywhere mean *none*.
 
@@ -299,7 +311,11 @@ def _communication(table: NodeTable) -> dict[str, I64]:
     op[collective] = np.where(known, stated, CommOp.UNKNOWN)[collective]
     op[table.kind == NodeKind.COMM_SEND] = CommOp.SEND
     op[table.kind == NodeKind.COMM_RECV] = CommOp.RECV
+    own = table.integers["comm_op"]
+    restated = (own >= CommOp.ALL_REDUCE) & (own <= max(CommOp)) & (op >= 0)
+    op[restated] = own[restated]
     size = table.integer("comm_size")
+    size = np.where(restated & (size == 0) & (op != CommOp.BARRIER), -1, size)  # our writer's word for *unknown*
     size = np.where((size < 0) & (op >= CommOp.SEND), table.integer("tensor_size"), size)
     peer = np.where(
         op == CommOp.SEND, table.integer("comm_dst"), np.where(op == CommOp.RECV, table.integer("comm_src"), -1)
@@ -312,6 +328,13 @@ def _communication(table: NodeTable) -> dict[str, I64]:
         "comm_peer": np.where((peer >= 0) & (peer <= top), peer, -1),
         "comm_tag": np.where((op >= 0) & (tag >= 0) & (tag <= top), tag, -1),
     }
+
+
+def _kinds(table: NodeTable, op: I64) -> I64:
+    """NodeKind: that of the file, or of the operation where our writer wrote a send or receive as a collective."""
+    collective = table.kind == NodeKind.COMM_COLL
+    kind = np.where(collective & (op == CommOp.SEND), NodeKind.COMM_SEND, table.kind)
+    return np.where(collective & (op == CommOp.RECV), NodeKind.COMM_RECV, kind)
 
 
 def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive: bool) -> I64:

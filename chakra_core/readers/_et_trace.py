@@ -123,8 +123,15 @@ class _Assembly:
             shapes=shapes,
             inputs=inputs,
             health=self._health(collectives),
-            attributes_of=NodeAttributes(self.file.text, np.array(self.file.spans, np.int64).reshape(-1, 2)),
+            attributes_of=NodeAttributes(
+                self.file.text, np.array(self.file.spans, np.int64).reshape(-1, 2), {"rf_id": self._record_ids()}
+            ),
         )
+
+    def _record_ids(self) -> NDArray[np.int64]:
+        values = (node.attribute("rf_id", 0) for node in self.nodes)
+        plain = (value if isinstance(value, int) and 0 <= value < _BIG else 0 for value in values)
+        return np.fromiter(plain, np.int64, self.n)
 
     def _times(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Linked files carry µs; plain host traces have no times."""

@@ -22,7 +22,7 @@ __all__ = [
     "TOO_BIG", "USED_ARENA", "USED_TEXTS", "VALUE", "append_text", "attribute", "intern", "skip", "span", "tag", "varint",
 ]  # fmt: skip
 
-OPTIONS: Mapping[str, bool] = {"cache": True, "_nrt": False}
+OPTIONS: Mapping[str, bool] = {"cache": True, "nogil": True, "_nrt": False}
 """Options of every function of the scanner. Nothing here makes or keeps an array, so reference counting is off: the
 atomic counts around each call with arrays took six sevenths of the time."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from chakra_core.readers.proto import xplane_pb2
-from chakra_core.schema import CommOp
+from chakra_core.schema import Category, CommOp
 
 __all__ = ["Collective", "HloModule", "collective_from_text", "parse_module"]
 
@@ -29,6 +29,11 @@ _COLLECTIVES = {
     "send": CommOp.SEND,
     "recv": CommOp.RECV,
 }
+_WORK = {
+    "convolution": Category.CONVOLUTION, "dot": Category.GEMM, "ragged-dot": Category.GEMM,
+    "reduce": Category.REDUCTION, "reduce-window": Category.REDUCTION, "sort": Category.REDUCTION,
+    "scatter": Category.EMBEDDING, "gather": Category.EMBEDDING,
+}  # fmt: skip
 _ELEMENT_BITS = {
     1: 8, 2: 8, 3: 16, 4: 32, 5: 64, 6: 8, 7: 16, 8: 32, 9: 64, 10: 16, 11: 32, 12: 64, 15: 64, 16: 16, 18: 128,
     19: 8, 20: 8, 21: 4, 22: 4, 23: 8, 24: 8, 25: 8, 26: 2, 27: 2, 28: 8, 29: 8,
@@ -54,10 +59,10 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class HloModule:
-    """The entry computation of a module, by instruction name."""
+    """The entry computation of a module, by instruction name; ``works`` says what its instructions compute, if they do."""
 
     name: str
-    opcodes: Mapping[str, str]
+    works: Mapping[str, Category]
     operands: Mapping[str, tuple[str, ...]]
     controls: Mapping[str, tuple[str, ...]]
     collectives: Mapping[str, Collective]
@@ -81,11 +86,26 @@ def parse_module(data: bytes) -> HloModule | None:
     body = entry[0].instructions
     return HloModule(
         name=_text(module.name),
-        opcodes={_text(step.name): _text(step.opcode) for step in instructions},
+        works=_works(module.computations, instructions),
         operands={_text(step.name): _names(step.operand_ids, name_of) for step in body},
         controls={_text(step.name): _names(step.control_predecessor_ids, name_of) for step in body},
         collectives={_text(step.name): found for step in instructions if (found := _collective(step)) is not None},
     )
+
+
+def _works(computations: Any, instructions: list[Any]) -> dict[str, Category]:
+    """What instructions compute, by name; a fusion computes the heaviest of what it contains."""
+    inside = {part.id: {_text(step.opcode) for step in part.instructions} for part in computations}
+    found: dict[str, Category] = {}
+    for step in instructions:
+        opcode = _text(step.opcode)
+        opcodes = {opcode}
+        if opcode == "fusion":
+            opcodes = opcodes.union(*(inside.get(number, ()) for number in step.called_computation_ids))
+        kind = next((category for name, category in _WORK.items() if name in opcodes), None)
+        if kind is not None:
+            found[_text(step.name)] = kind
+    return found
 
 
 def _text(raw: bytes) -> str:

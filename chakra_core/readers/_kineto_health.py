@@ -125,6 +125,8 @@ def _of_device(raw: RawEvents, nodes: Nodes, links: Links) -> list[HealthFinding
     top = [raw.strings[codes[at]][:80] if codes[at] >= 0 else "" for at in np.argsort(-counts)[:_NAMES]]
     has_host = bool((nodes.domain == Domain.HOST).any())
     lost = links.problems["kernel-without-launch"]
+    waits = np.flatnonzero(nodes.is_work & (nodes.category == Category.RUNTIME) & (nodes.dur > 0))
+    share = int(nodes.dur[waits].sum()) / max(int(nodes.dur[nodes.is_work].sum()), 1)
     return [
         _finding("kernel-without-launch", Severity.WARNING if has_host else Severity.INFO, lost,
                  "Device work whose launching call is not in the trace; it is kept, without that edge.",
@@ -135,6 +137,10 @@ def _of_device(raw: RawEvents, nodes: Nodes, links: Links) -> list[HealthFinding
         _finding("stream-overlap", Severity.INFO, links.problems["stream-overlap"],
                  "Device work that overlaps earlier work of the same stream; it is kept.",
                  "Programmatic dependent launch and clock resolution are the usual causes."),
+        _finding("device-waits", Severity.INFO, waits,
+                 f"Device events that wait for, or record, events of other streams ({share:.0%} of the time of all "
+                 "device events): they are shown, and count as idle, not as work.",
+                 "Follow the synchronisation edge of what comes next to see what was waited for."),
         _finding("unclassified", Severity.INFO, unclassified,
                  f"Kernels of unknown kind ({len(codes)} names), counted as compute: {'; '.join(top)}",
                  "Add rules for them in a TOML file (see categories.toml)."),

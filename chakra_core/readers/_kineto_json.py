@@ -31,7 +31,7 @@ __all__ = [
     "words_of",
 ]
 
-OPTIONS: Mapping[str, bool] = {"cache": True, "_nrt": False}
+OPTIONS: Mapping[str, bool] = {"cache": True, "nogil": True, "_nrt": False}
 """Options of every function of the scanner: none makes an array, so they are compiled without reference counting."""
 
 PADDING = 8

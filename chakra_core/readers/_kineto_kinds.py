@@ -16,6 +16,7 @@ __all__ = [
     "HOST_DEFAULT",
     "KINDS",
     "KINETO_META",
+    "STEP_NAMES",
     "Kind",
     "rank_in_name",
 ]
@@ -56,6 +57,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
     }
 )  # fmt: skip
 """By lower-case category; the names of the files of 2020-21 (Operator, Kernel, Runtime) are among them."""
+
+STEP_NAMES = ("train", "step", "TraceContext", "Profiled batch")
+"""Names of JAX's and TensorFlow's step markers, which say the number of the step in ``step_num``."""
 
 FLOW_LAUNCH = frozenset({"ac2g", "async_cpu_to_gpu", "async_gpu", "async", "hosttodevice"})
 """Categories of flows from a launch to what it launched."""

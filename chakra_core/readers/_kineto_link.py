@@ -74,6 +74,7 @@ def link_nodes(raw: RawEvents, nodes: Nodes) -> Links:
     backward = np.zeros(len(nodes), np.bool_)
     backward[launch[problems["kernel-before-launch"]]] = True
     parts.append(_sync_edges(raw, nodes, work, launch, backward))
+    parts.append(_device_waits(raw, nodes, work, before))
     parts.append(flows.between_threads())
     sources, targets, kinds = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Links(launch, sources, targets, kinds, problems)
@@ -229,6 +230,33 @@ def _sync_edges(
         sources.append(one)
         targets.append(two)
     return np.array(sources, np.int64), np.array(targets, np.int64), np.full(len(sources), EdgeKind.SYNC, np.int8)
+
+
+def _device_waits(
+    raw: RawEvents, nodes: Nodes, work: I64, before: NDArray[np.int32]
+) -> tuple[I64, I64, NDArray[np.int8]]:
+    """Where device events wait for device events (MTIA): from the recorded event to what follows the wait.
+
+    A wait names the stream it waits for and the number that the event recorded there has.
+    """
+    number_at, number = sparse_of(raw, Key.EVENT_NUMBER)
+    waited_at, waited = sparse_of(raw, Key.WAIT_STREAM)
+    numbers, streams = (np.full(len(raw), MISSING, np.int64) for _ in range(2))
+    numbers[number_at], streams[waited_at] = number, waited
+    marks = work[(nodes.category[work] == Category.RUNTIME) & (numbers[nodes.event[work]] != MISSING)]
+    is_wait = streams[nodes.event[marks]] != MISSING
+    waits, records = marks[is_wait], marks[~is_wait]
+    found = lookup(
+        _mix(nodes.stream[records], numbers[nodes.event[records]]), records,
+        _mix(streams[nodes.event[waits]], numbers[nodes.event[waits]]),
+    )  # fmt: skip
+    after = np.full(len(nodes), -1, np.int64)
+    follows = np.flatnonzero(before >= 0)
+    after[before[follows]] = follows
+    target = after[waits]
+    keep = (found >= 0) & (target >= 0)
+    keep &= nodes.end[found] <= nodes.start[target]
+    return found[keep], target[keep], np.full(int(keep.sum()), EdgeKind.SYNC, np.int8)
 
 
 def _next_slices(nodes: Nodes, rows: I64) -> I64:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["bind_points", "first_of_each", "nest_slices", "order_slices", "pair_events", "stream_predecessors"]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def pair_events(order: Any, track: Any, is_begin: Any) -> tuple[Any, int]:
     """Match begin with end events that nest on one track.
 
@@ -53,7 +53,7 @@ def order_slices(
     return order
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _settle_ties(order: Any, track: Any, start: Any, end: Any, rank: Any) -> None:
     """Order rows of one track that start together by (end descending, rank, row)."""
     n = len(order)
@@ -71,7 +71,7 @@ def _settle_ties(order: Any, track: Any, start: Any, end: Any, rank: Any) -> Non
         at = stop
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def nest_slices(order: Any, track: Any, start: Any, end: Any, tolerance: int) -> tuple[Any, Any]:
     """Innermost enclosing slice of each slice on its track.
 
@@ -108,7 +108,7 @@ def nest_slices(order: Any, track: Any, start: Any, end: Any, tolerance: int) ->
     return parent, partial
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def bind_points(order: Any, track: Any, start: Any, end: Any, parent: Any, point_track: Any, point_time: Any) -> Any:
     """The innermost slice on the point's track that starts at or before it and ends at or after it (-1: none).
 
@@ -132,7 +132,7 @@ def bind_points(order: Any, track: Any, start: Any, end: Any, parent: Any, point
     return bound
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def stream_predecessors(order: Any, track: Any, start: Any, end: Any) -> tuple[Any, Any]:
     """For each slice in stream order the nearest earlier one that had ended (-1: none), and overlap marks.
 
@@ -160,7 +160,7 @@ def stream_predecessors(order: Any, track: Any, start: Any, end: Any) -> tuple[A
     return before, overlaps
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _number_values(values: Any, keys: Any, codes: Any, firsts: Any, inverse: Any) -> int:
     """Number the values in order of appearance by an open-addressed table; -1 where it gets too full."""
     mask = np.uint64(len(keys) - 1)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from chakra_core.classify import classify_names
 from chakra_core.readers import _kineto_nest as nest
-from chakra_core.readers._kineto_kinds import DERIVED_THREAD, DEVICE_PROCESS, HOST_DEFAULT, KINDS
+from chakra_core.readers._kineto_kinds import DERIVED_THREAD, DEVICE_PROCESS, HOST_DEFAULT, KINDS, STEP_NAMES
 from chakra_core.readers._kineto_raw import RawEvents
-from chakra_core.readers._kineto_scan import MISSING
+from chakra_core.readers._kineto_scan import MISSING, Key
 from chakra_core.readers._kineto_text import loads_tolerant
 from chakra_core.schema import NO_TIME, Category, Domain, LaneKind
 from chakra_core.trace import Lane
@@ -21,6 +21,7 @@ from chakra_core.trace import Lane
 __all__ = ["Nodes", "build_nodes", "phase_is"]
 
 _NO_FIELD = -2147483648
+_ON_HOST = -2147483647
 _PARENT_RANK = {Category.ANNOTATION: 0, Category.PYTHON: 1, Category.HOST_OP: 2, Category.RUNTIME: 3}
 
 
@@ -86,9 +87,11 @@ def track_of(raw: RawEvents, rows: NDArray[Any]) -> NDArray[np.int64]:
 def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
     """Turn complete slices (X), matched begin/end and asynchronous pairs into nodes with lanes and nesting."""
     problems: dict[str, NDArray[np.int64] | int] = {}
+    stepped = _name_steps(raw)
     event, closing, is_async = _slices(raw, problems)
     start, dur = _times(raw, event, closing, base_ns, problems)
     nodes = _kinds(raw, event, is_async)
+    nodes.category[stepped[event] & (nodes.category == Category.HOST_OP)] = Category.ANNOTATION
     paired = np.flatnonzero(closing >= 0)
     nodes.closing = dict(zip(paired.tolist(), closing[paired].tolist(), strict=True))
     del closing
@@ -97,6 +100,22 @@ def build_nodes(raw: RawEvents, base_ns: int) -> Nodes:
     _lanes(raw, nodes)
     _nest(nodes)
     return nodes
+
+
+def _name_steps(raw: RawEvents) -> NDArray[np.bool_]:
+    """Give step markers (JAX, TensorFlow: ``step_num``) the number of their step in their name; returns which they are."""
+    marked = np.zeros(len(raw), np.bool_)
+    known: dict[str, int] = {}
+    for row, number in raw.sparse[raw.sparse[:, 1] == Key.STEP][:, ::2].tolist():
+        text = _text(raw, int(raw.fields["name"][row]))
+        if text in STEP_NAMES and number >= 0:
+            marked[row] = True
+            name = f"{text} {number}"
+            if name not in known:
+                known[name] = len(raw.strings)
+                raw.strings.append(name)
+            raw.fields["name"][row] = known[name]
+    return marked
 
 
 def _slices(raw: RawEvents, problems: dict[str, Any]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]:
@@ -242,6 +261,7 @@ def _lanes(raw: RawEvents, nodes: Nodes) -> None:
     titles = _Titles.read(raw)
     pid, tid = raw.fields["pid"][nodes.event], raw.fields["tid"][nodes.event]
     _devices_by_process(raw, nodes, titles, pid, tid)
+    _devices_by_ordinal(raw, nodes)
     _fill_streams(raw, nodes, pid, tid)
     group, first, second = _lane_keys(raw, nodes, pid, tid)
     index, inverse = _number_lanes(group, first, second)
@@ -304,6 +324,22 @@ def _devices_by_process(raw: RawEvents, nodes: Nodes, titles: _Titles, pid: NDAr
         nodes.category[rows[(pid[rows] == one) & (tid[rows] == two)]] = Category.ANNOTATION
 
 
+def _devices_by_ordinal(raw: RawEvents, nodes: Nodes) -> None:
+    """XLA on CPU: what names an HLO instruction and its device is work of that device, on whatever thread it ran."""
+    instruction, ordinal = np.zeros(len(raw), np.bool_), np.full(len(raw), -1, np.int64)
+    sparse = raw.sparse
+    instruction[sparse[sparse[:, 1] == Key.HLO_OP, 0]] = True
+    stated = sparse[sparse[:, 1] == Key.ORDINAL]
+    ordinal[stated[:, 0]] = stated[:, 2]
+    of_node = ordinal[nodes.event]
+    rows = np.flatnonzero(
+        instruction[nodes.event] & (of_node >= 0) & (of_node < 2**20) & (nodes.category == Category.HOST_OP)
+        & (nodes.domain == Domain.HOST) & ~nodes.is_async
+    )  # fmt: skip
+    nodes.domain[rows], nodes.device[rows], nodes.stream[rows] = Domain.DEVICE, of_node[rows], _ON_HOST
+    _name_kernels(raw, nodes, rows)
+
+
 def _fill_streams(raw: RawEvents, nodes: Nodes, pid: NDArray[Any], tid: NDArray[Any]) -> None:
     """Device and stream of device events that do not state them: from pid and tid (``"stream 7"`` in 2021)."""
     numbers = np.array([_number(text) for text in raw.strings] + [_NO_FIELD], np.int64)
@@ -338,6 +374,7 @@ def _lane(
     if kind == 1 and DEVICE_PROCESS.search(titles.process.get(pid, "")):
         stream = titles.thread.get((pid, tid), stream)
     device = one if one != _NO_FIELD else -1
+    stream = f"device {one}" if two == _ON_HOST else stream
     title = {1: stream, 2: f"{stream} annotations", 3: f"{stream} waits"}[kind]
     lane_kind = LaneKind.STREAM if kind == 1 else LaneKind.ANNOTATION
     rank = (1, device, process, 0, two, str(kind), key)

@@ -47,9 +47,9 @@ NEED_MORE, AT_END, FULL, TABLE_FULL, BROKEN = 0, 1, 2, 3, 4
 MISSING = int(np.iinfo(np.int64).min)
 """Integer fields that an event does not have."""
 
-I64_FIELDS = ("offset", "ts", "dur", "id", "external", "correlation")
+I64_FIELDS = ("offset", "ts", "dur", "id", "external", "correlation", "record")
 I32_FIELDS = ("length", "name", "cat", "pid", "tid", "stream", "device", "dims", "types", "values")
-(_OFFSET, _TS, _DUR, _ID, _EXTERNAL, _CORRELATION) = range(len(I64_FIELDS))
+(_OFFSET, _TS, _DUR, _ID, _EXTERNAL, _CORRELATION, _RECORD) = range(len(I64_FIELDS))
 (_LENGTH, _NAME, _CAT, _PID, _TID, _STREAM, _DEVICE, _DIMS, _TYPES, _VALUES) = range(len(I32_FIELDS))
 
 
@@ -58,6 +58,7 @@ class Key:
 
     COLLECTIVE, DTYPE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS = range(8)
     SEQUENCE, SOURCE_RANK, TARGET_RANK, FLOPS, SYNC_KIND, WAIT_STREAM, WAIT_RECORD, BYTES, NUMBER, SCOPE = range(8, 18)
+    EVENT_NUMBER, ORDINAL, HLO_OP, STEP = range(18, 22)
 
 
 _TEXT, _INT = 64, 96
@@ -70,19 +71,22 @@ _KEYS: tuple[tuple[str, int], ...] = (
     ("Group size", _INT + Key.GROUP_SIZE), ("Seq", _INT + Key.SEQUENCE), ("Src Rank", _INT + Key.SOURCE_RANK),
     ("Dst Rank", _INT + Key.TARGET_RANK), ("flops", _INT + Key.FLOPS), ("Flops", _INT + Key.FLOPS),
     ("wait_on_stream", _INT + Key.WAIT_STREAM), ("wait_on_cuda_event_record_corr_id", _INT + Key.WAIT_RECORD),
+    ("seq_num", _INT + Key.EVENT_NUMBER), ("device_ordinal", _INT + Key.ORDINAL), ("step_num", _INT + Key.STEP),
+    ("hlo_op", _TEXT + Key.HLO_OP),
     ("bytes", _INT + Key.BYTES), ("size", _INT + Key.BYTES), ("Total Allocated", _INT + Key.NUMBER),
     ("ph", 0), ("ts", 1), ("dur", 2), ("id", 3), ("args", 4), ("name", 8), ("cat", 9), ("pid", 10), ("tid", 11),
     ("scope", 14),
     ("External id", 16), ("external id", 16), ("correlation", 17), ("stream", 18), ("device", 19),
-    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21), ("Concrete Inputs", 22),
+    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21), ("Record function id", 22), ("Concrete Inputs", 23),
 )  # fmt: skip
 _PH, _TS_KEY, _DUR_KEY, _ID_KEY, _ARGS = range(5)
 _FIRST_NUMBER, _SCOPE = 5, 14
 _EXTERNAL_ID, _CORRELATION_ID, _STREAM_NUMBER, _DEVICE_NUMBER = range(16, 20)
-_CODES = 23
-_TEXT_FIELDS = np.array(
-    [(8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES), (22, _VALUES)], np.int64
-)
+_RECORD_ID = 22
+_CODES = 24
+_ID_FIELDS = ((_ID_KEY, _ID), (_EXTERNAL_ID, _EXTERNAL), (_CORRELATION_ID, _CORRELATION), (_RECORD_ID, _RECORD))
+_TEXT_KEYS = ((8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES), (23, _VALUES))
+_TEXT_FIELDS = np.array(_TEXT_KEYS, np.int64)
 _RARE = 2 * _CODES + 1
 _MAX_RARE = 128
 SCRATCH = _RARE + 3 * _MAX_RARE
@@ -270,12 +274,9 @@ def _take_numbers(buf: Any, words: Any, scratch: Any, row: int, i64: Any, i32: A
         value, good = parse_scaled(buf, scratch[2 * _DUR_KEY], scratch[2 * _DUR_KEY + 1], 3)
         if good:
             i64[_DUR, row] = value
-    if scratch[2 * _ID_KEY] >= 0:
-        i64[_ID, row] = parse_id(buf, words, scratch[2 * _ID_KEY], scratch[2 * _ID_KEY + 1])
-    if scratch[2 * _EXTERNAL_ID] >= 0:
-        i64[_EXTERNAL, row] = parse_id(buf, words, scratch[2 * _EXTERNAL_ID], scratch[2 * _EXTERNAL_ID + 1])
-    if scratch[2 * _CORRELATION_ID] >= 0:
-        i64[_CORRELATION, row] = parse_id(buf, words, scratch[2 * _CORRELATION_ID], scratch[2 * _CORRELATION_ID + 1])
+    for code, field in _ID_FIELDS:
+        if scratch[2 * code] >= 0:
+            i64[field, row] = parse_id(buf, words, scratch[2 * code], scratch[2 * code + 1])
     for code in range(_STREAM_NUMBER, _DEVICE_NUMBER + 1):
         if scratch[2 * code] >= 0:
             value, good = parse_int(buf, scratch[2 * code], scratch[2 * code + 1])

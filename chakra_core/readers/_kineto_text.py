@@ -68,9 +68,9 @@ class EventText:
         return {"text": np.frombuffer(b"".join(blocks), np.uint8), "text_sizes": sizes}
 
     @classmethod
-    def restored(cls, path: Path, arrays: Mapping[str, NDArray[Any]], *, compressed: bool) -> EventText:
-        """The text of an unchanged file, from what :meth:`packed` gave."""
-        text = cls(path, compressed=compressed)
+    def restored(cls, path: Path, arrays: Mapping[str, NDArray[Any]]) -> EventText:
+        """The text of an unchanged file (or of a member of that archive), from what :meth:`packed` gave."""
+        text = cls(path, compressed=bool(len(arrays["text_sizes"])))
         ends = np.cumsum(arrays["text_sizes"])
         content = arrays["text"].data
         text._packed = [content[end - size : end] for end, size in zip(ends, arrays["text_sizes"], strict=True)]

@@ -135,7 +135,9 @@ def _attributes(raw: RawEvents, nodes: Nodes) -> EventAttributes:
     spans = raw.fields["offset"][nodes.event], raw.fields["length"][nodes.event]
     offsets, lengths = raw.fields["offset"], raw.fields["length"]
     closing = {row: (int(offsets[event]), int(lengths[event])) for row, event in nodes.closing.items()}
-    return EventAttributes(raw.text, spans, closing)
+    named = {"External id": "external", "Record function id": "record"}
+    numbers = {name: raw.fields[field][nodes.event] for name, field in named.items()}
+    return EventAttributes(raw.text, spans, closing, numbers)
 
 
 def _meta(source: Source, raw: RawEvents, groups: tuple[ProcessGroup, ...]) -> TraceMeta:

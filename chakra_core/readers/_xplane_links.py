@@ -2,136 +2,195 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from chakra_core.readers._hlo import Collective, HloModule, collective_from_text
-from chakra_core.readers._xplane_events import Event, event_of, plane_stats
-from chakra_core.schema import Category, Domain, EdgeKind
-from chakra_core.trace import Columns, Edges
+from chakra_core.readers._xplane_events import Events, Texts
+from chakra_core.readers._xplane_table import MISSING
+from chakra_core.schema import Category, CommOp, Domain, EdgeKind
+from chakra_core.trace import Edges
 
-__all__ = ["attributes", "collective_of", "edges", "parents", "positive", "process_groups"]
+__all__ = ["Collectives", "collectives_of", "edges", "parents"]
 
-_MAX_INT64 = 2**63 - 1
-
-
-def positive(value: Any) -> int:
-    """A count stat as int64; -1 where it is absent or makes no sense."""
-    return int(value) if isinstance(value, int) and 0 <= value <= _MAX_INT64 else -1
+I64 = NDArray[np.int64]
+Pairs = tuple[I64, I64]
 
 
-def collective_of(event: Event, modules: Mapping[int, HloModule]) -> Collective | None:
-    """The collective that a device event is, by its HLO module or by its instruction text."""
-    if event.domain != Domain.DEVICE or event.category == Category.ANNOTATION:
-        return None
-    module = modules.get(event.program)
-    if module and event.hlo_op in module.collectives:
-        return module.collectives[event.hlo_op]
-    text = event.stats.get("hlo_text")
-    return collective_from_text(text) if isinstance(text, str) else None
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """CommOp, bytes and number of the replica group of each event (-1: none), and the groups."""
+
+    op: I64
+    bytes: I64
+    group: I64
+    groups: tuple[tuple[int, ...], ...]
 
 
-def process_groups(
-    events: Sequence[Event], modules: Mapping[int, HloModule]
-) -> tuple[list[tuple[int, ...]], NDArray[np.int32]]:
-    """The distinct replica groups, and for each event the group its device belongs to (-1: none)."""
+def collectives_of(events: Events, modules: Mapping[int, HloModule], ops: Texts, texts: Texts) -> Collectives:
+    """Which device events are collectives, by their HLO module or by their instruction's text."""
+    n = len(events)
+    op, size, group = np.full(n, CommOp.NONE, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+    rows = np.flatnonzero((events.domain == Domain.DEVICE) & (events.category != Category.ANNOTATION))
+    keys = np.stack([column[rows] for column in (events.program, events.op, events.text, events.device)])
+    distinct, which = np.unique(keys, axis=1, return_inverse=True)
     numbers: dict[tuple[int, ...], int] = {}
-    group_of = np.full(len(events), -1, np.int32)
-    for at, event in enumerate(events):
-        collective = collective_of(event, modules)
-        if collective is None:
-            continue
-        mine = [group for group in collective.groups if event.device in group] or list(collective.groups[:1])
-        if mine:
-            group_of[at] = numbers.setdefault(mine[0], len(numbers))
-    return list(numbers), group_of
+    table = np.full((3, distinct.shape[1] + 1), -1, np.int64)
+    for at, (program, code, text, device) in enumerate(distinct.T.tolist()):
+        found = _collective(
+            modules.get(program), ops.all[code] if code >= 0 else "", texts.all[text] if text >= 0 else ""
+        )
+        if found is not None:
+            mine = [group for group in found.groups if device in group] or list(found.groups[:1])
+            table[:, at] = found.op, found.bytes, numbers.setdefault(mine[0], len(numbers)) if mine else -1
+    op[rows], size[rows], group[rows] = table[:, which.reshape(-1)]
+    return Collectives(op, size, group, tuple(numbers))
 
 
-def parents(events: Sequence[Event], columns: Columns) -> NDArray[np.int32]:
+def _collective(module: HloModule | None, name: str, text: str) -> Collective | None:
+    if module is not None and name in module.collectives:
+        return module.collectives[name]
+    return collective_from_text(text) if text else None
+
+
+@njit(cache=True)
+def _enclosing(order: Any, lane: Any, end: Any, parent: Any, stack: Any) -> None:
+    """For rows ordered by lane, start and falling duration: the innermost that ends no earlier than the row does."""
+    depth = 0
+    on = -2
+    for row in order:
+        if lane[row] != on:
+            on = lane[row]
+            depth = 0
+        while depth > 0 and end[stack[depth - 1]] < end[row]:
+            depth -= 1
+        if depth > 0:
+            parent[row] = stack[depth - 1]
+        stack[depth] = row
+        depth += 1
+
+
+def parents(events: Events) -> NDArray[np.int32]:
     """Row of the innermost event that encloses each host event on its thread; for a device event, its launch."""
     parent = np.full(len(events), -1, np.int32)
-    end = columns.start_ns + columns.dur_ns
-    host = np.flatnonzero(columns.domain == Domain.HOST)
-    order = host[np.lexsort((-columns.dur_ns[host], columns.start_ns[host], columns.lane[host]))]
-    stack: list[int] = []
-    lane = -2
-    for row in order.tolist():
-        if columns.lane[row] != lane:
-            lane, stack = int(columns.lane[row]), []
-        while stack and end[stack[-1]] < end[row]:
-            stack.pop()
-        if stack:
-            parent[row] = stack[-1]
-        stack.append(row)
-    launches = _launches(columns)
-    for row in np.flatnonzero(columns.domain == Domain.DEVICE).tolist():
-        parent[row] = launches.get(int(columns.correlation[row]), -1)
+    host = np.flatnonzero(events.domain == Domain.HOST)
+    order = host[np.lexsort((-events.dur[host], events.start[host], events.lane[host]))]
+    _enclosing(order, events.lane, events.start + events.dur, parent, np.zeros(len(order) + 1, np.int64))
+    device = np.flatnonzero(events.domain == Domain.DEVICE)
+    parent[device] = _launches(events, device)
     return parent
 
 
-def _launches(columns: Columns) -> dict[int, int]:
-    rows = np.flatnonzero((columns.domain == Domain.HOST) & (columns.correlation >= 0))
-    return {int(columns.correlation[row]): int(row) for row in rows.tolist()}
+def _last(keys: I64, rows: I64, wanted: I64) -> I64:
+    """The last of ``rows`` that has each wanted key; -1 where none has."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[order], wanted, "right") - 1
+    return np.where((at >= 0) & (keys[order][at] == wanted), rows[order][at], -1)
 
 
-def edges(events: Sequence[Event], columns: Columns, modules: Mapping[int, HloModule]) -> Edges:
+def _launches(events: Events, rows: I64) -> I64:
+    """The host event with the same correlation, for each of these rows."""
+    host = np.flatnonzero((events.domain == Domain.HOST) & (events.correlation >= 0))
+    wanted = events.correlation[rows]
+    return np.where(wanted >= 0, _last(events.correlation[host], host, wanted), -1)
+
+
+def edges(events: Events, modules: Mapping[int, HloModule], ops: Texts) -> Edges:
     """Launch, HLO operand (data), HLO control, stream order and producer/consumer edges.
 
     An edge is kept only where its source ends no later than its target does, so that the graph agrees with time.
     """
-    pairs: list[tuple[int, int, int]] = []
-    launches = _launches(columns)
-    works = (columns.domain == Domain.DEVICE) & (columns.category != Category.ANNOTATION)
-    device_rows = np.flatnonzero(works)
-    for row in device_rows.tolist():
-        launch = launches.get(int(columns.correlation[row]), -1)
-        if launch >= 0:
-            pairs.append((launch, row, EdgeKind.LAUNCH))
-    pairs.extend(_hlo_edges(events, device_rows.tolist(), modules))
-    order = device_rows[np.lexsort((columns.start_ns[device_rows], columns.lane[device_rows]))]
-    same = columns.lane[order[1:]] == columns.lane[order[:-1]]
-    pairs.extend((int(a), int(b), EdgeKind.STREAM) for a, b in zip(order[:-1][same], order[1:][same], strict=True))
-    pairs.extend(_thread_edges(events))
-    kept = np.array(list(dict.fromkeys(pairs)), np.int64).reshape(-1, 3)
-    end = columns.start_ns + columns.dur_ns
-    source, target = kept[:, 0], kept[:, 1]
-    in_time = (end[source] <= end[target]) & (columns.start_ns[source] <= columns.start_ns[target]) & (source != target)
-    kept = kept[in_time]
-    return Edges.from_pairs(len(events), kept[:, 0], kept[:, 1], kept[:, 2])
+    device = np.flatnonzero((events.domain == Domain.DEVICE) & (events.category != Category.ANNOTATION))
+    launch = _launches(events, device)
+    order = device[np.lexsort((events.start[device], events.lane[device]))]
+    same = events.lane[order[1:]] == events.lane[order[:-1]]
+    parts = [
+        (launch[launch >= 0], device[launch >= 0], EdgeKind.LAUNCH),
+        *_hlo_edges(events, device, modules, ops),
+        (order[:-1][same], order[1:][same], EdgeKind.STREAM),
+        (*_thread_edges(events), EdgeKind.INTER_THREAD),
+    ]
+    source, target = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+    kind = np.concatenate([np.full(len(part[0]), part[2], np.int64) for part in parts])
+    end = events.start + events.dur
+    kept = (end[source] <= end[target]) & (events.start[source] <= events.start[target]) & (source != target)
+    source, target, kind = source[kept], target[kept], kind[kept]
+    _, first = np.unique((source * len(events) + target) * 8 + kind, return_index=True)
+    first.sort()
+    return Edges.from_pairs(len(events), source[first], target[first], kind[first])
 
 
 def _hlo_edges(
-    events: Sequence[Event], rows: Iterable[int], modules: Mapping[int, HloModule]
-) -> Iterable[tuple[int, int, int]]:
+    events: Events, device: I64, modules: Mapping[int, HloModule], ops: Texts
+) -> list[tuple[I64, I64, EdgeKind]]:
     """Operands and control predecessors among the events of one execution of a module on one device.
 
     The k-th event of an instruction belongs to the k-th execution; where the profile numbers executions (``run_id``)
     that number decides.
     """
-    runs: dict[tuple[int, int, Any], dict[str, int]] = defaultdict(dict)
-    seen: dict[tuple[int, int, str], int] = defaultdict(int)
-    for row in sorted(rows, key=lambda at: events[at].start_ns):
-        event = events[row]
-        if not event.hlo_op or event.program not in modules:
-            continue
-        count = seen[event.program, event.device, event.hlo_op]
-        seen[event.program, event.device, event.hlo_op] += 1
-        run = event.stats.get("run_id", count)
-        runs[event.program, event.device, run].setdefault(event.hlo_op, row)
-    for (program, _, _), row_of in runs.items():
-        module = modules[program]
-        for name, row in row_of.items():
-            for kind, sources in ((EdgeKind.DATA, module.operands), (EdgeKind.CONTROL, module.controls)):
-                for source in _executed(name, sources, module, row_of):
-                    yield row_of[source], row, kind
+    rows = device[(events.op[device] >= 0) & np.isin(events.program[device], list(modules))]
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    if not len(rows):
+        return []
+    run = _executions(events, rows)
+    found: list[tuple[I64, I64, EdgeKind]] = []
+    for program in np.unique(events.program[rows]).tolist():
+        mine = events.program[rows] == program
+        found += _module_edges(modules[program], ops, events.op[rows[mine]], run[mine], rows[mine])
+    return found
+
+
+def _executions(events: Events, rows: I64) -> I64:
+    """Number of the execution (of a module on a device) that each row belongs to; rows are in order of start."""
+    place = np.stack([column[rows] for column in (events.program, events.device, events.op)])
+    order = np.lexsort((np.arange(len(rows)), *place))
+    fresh = np.ones(len(rows), np.bool_)
+    fresh[1:] = (np.diff(place[:, order], axis=1) != 0).any(axis=0)
+    begins = np.maximum.accumulate(np.where(fresh, np.arange(len(rows)), 0))
+    count = np.empty(len(rows), np.int64)
+    count[order] = np.arange(len(rows)) - begins
+    stated = events.run[rows]
+    key = np.where(stated == MISSING, count, stated)
+    keys = np.stack((place[0], place[1], stated == MISSING, key))
+    return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _module_edges(module: HloModule, ops: Texts, op: I64, run: I64, rows: I64) -> list[tuple[I64, I64, EdgeKind]]:
+    """Edges between the rows of one module: for every pair of instructions, in every execution that has both."""
+    executed = {ops.all[code]: code for code in np.unique(op).tolist()}
+    width = len(ops.all) + 1
+    keys, first = np.unique(run * width + op, return_index=True)
+    found = []
+    for kind, sources in ((EdgeKind.DATA, module.operands), (EdgeKind.CONTROL, module.controls)):
+        pairs = [
+            (executed[source], code)
+            for name, code in executed.items()
+            for source in sorted(_executed(name, sources, module, executed))
+        ]
+        ahead: dict[int, list[int]] = {}
+        for source, target in pairs:
+            ahead.setdefault(target, []).append(source)
+        one, two = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for target, before in ahead.items():
+            here = first[op[first] == target]
+            wanted = (run[here][:, None] * width + np.array(before, np.int64)[None, :]).ravel()
+            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            there = keys[at] == wanted
+            one.append(rows[first[at[there]]])
+            two.append(np.repeat(rows[here], len(before))[there])
+        found.append((np.concatenate(one), np.concatenate(two), kind))
+    return found
 
 
 def _executed(
-    name: str, sources: Mapping[str, tuple[str, ...]], module: HloModule, row_of: Mapping[str, int]
+    name: str, sources: Mapping[str, tuple[str, ...]], module: HloModule, executed: Mapping[str, int]
 ) -> set[str]:
     """The nearest ancestors of an instruction that have events; tuples, bitcasts and the like are seen through."""
     found: set[str] = set()
@@ -142,31 +201,22 @@ def _executed(
         if current in visited:
             continue
         visited.add(current)
-        if current in row_of:
+        if current in executed:
             found.add(current)
         else:
             todo.extend(module.operands.get(current, ()))
     return found
 
 
-def _thread_edges(events: Sequence[Event]) -> Iterable[tuple[int, int, int]]:
+def _thread_edges(events: Events) -> Pairs:
     """From the event that produced work (``_pt``, ``_p``) to those that consumed it (``_ct``, ``_c``)."""
-    producers = {
-        (event.stats["_pt"], event.stats["_p"]): at
-        for at, event in enumerate(events)
-        if "_pt" in event.stats and "_p" in event.stats
-    }
-    for at, event in enumerate(events):
-        source = producers.get((event.stats.get("_ct"), event.stats.get("_c")))
-        if source is not None and source != at:
-            yield source, at, EdgeKind.INTER_THREAD
-
-
-def attributes(planes: Any, place: tuple[int, int, int]) -> dict[str, Any]:
-    """Every stat of an event, decoded now; raw bytes are shown by their length."""
-    plane = planes[place[0]]
-    line = plane.lines[place[1]]
-    event = event_of(line.events[place[2]], plane.event_metadata, plane_stats(plane), line.timestamp_ns)
-    raw = line.events[place[2]]
-    shown = {key: f"{len(value)} bytes" if isinstance(value, bytes) else value for key, value in event.stats.items()}
-    return {"offset_ps": raw.offset_ps, "duration_ps": raw.duration_ps, **shown}
+    made = np.flatnonzero((events.producer_kind != MISSING) & (events.producer != MISSING))
+    used = np.flatnonzero((events.consumer_kind != MISSING) & (events.consumer != MISSING))
+    if not len(made) or not len(used):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    kinds = np.concatenate((events.producer_kind[made], events.consumer_kind[used]))
+    values = np.concatenate((events.producer[made], events.consumer[used]))
+    kind, value = (np.unique(part, return_inverse=True)[1].astype(np.int64) for part in (kinds, values))
+    key = kind * (int(value.max()) + 1) + value
+    source = _last(key[: len(made)], made, key[len(made) :])
+    return source[source >= 0], used[source >= 0]

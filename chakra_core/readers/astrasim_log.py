@@ -61,7 +61,7 @@ class AstraSimLogReader:
     def sniff(self, head: bytes, name: str) -> float:
         """Sure where a line is an issue or callback event, or a statistic of one system."""
         del name
-        if _EVENT.search(head):
+        if (b"issue," in head or b"callback," in head) and _EVENT.search(head):  # the search alone takes milliseconds
             return 0.95
         if _STATISTIC.search(head):
             return 0.9

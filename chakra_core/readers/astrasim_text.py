@@ -38,6 +38,7 @@ _COMM = {
     "BROADCAST": CommOp.BROADCAST,
 }
 _FIELDS = 12
+_FIRST_LINES = 8192  # bytes that hold the first three lines
 _NS_PER_US = 1000
 _COMPUTE, _COMMUNICATION = 0, 1
 
@@ -149,7 +150,7 @@ class AstraSimTextReader:
     def sniff(self, head: bytes, name: str) -> float:
         """Sure where the first line starts with a parallelism and the second is the number of layers."""
         del name
-        lines = head.decode("utf-8", "replace").splitlines()[:3]
+        lines = head[:_FIRST_LINES].decode("utf-8", "replace").splitlines()[:3]
         if len(lines) < 3 or not lines[0].split() or lines[0].split()[0] not in _TYPES:
             return 0.0
         return 0.9 if re.fullmatch(r"\s*\d+\s*", lines[1]) else 0.0

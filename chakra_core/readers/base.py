@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.errors import CorruptTrace, LimitExceeded, UnknownFormat
 from chakra_core.trace import Trace
 
-__all__ = ["HEAD_BYTES", "Packed", "Progress", "Reader", "Source", "no_progress"]
+__all__ = ["HEAD_BYTES", "Numbered", "Packed", "Progress", "Reader", "Source", "no_progress"]
 
 HEAD_BYTES = 64 * 1024
 """How much decompressed content a reader sees to recognise a format."""
@@ -27,8 +28,12 @@ MAX_EXPANDED_BYTES = 64 * 1024**3
 
 _BLOCK = 1024 * 1024
 
-MAX_RATIO = 2000
-"""Largest expansion factor believed; beyond it (and beyond 1 GiB) a file is taken for a decompression bomb."""
+MAX_RATIO = 200
+"""Largest expansion factor believed; beyond it (and ``BELIEVED_BYTES``) a file is taken for a decompression bomb. Real
+traces reach about 35; gzip can do no more than 1030."""
+
+BELIEVED_BYTES = 256 * 1024**2
+"""Expanded size that is believed whatever the factor."""
 
 Progress = Callable[[float, str], None]
 """Called with the share done (0..1) and what is going on; may raise to cancel."""
@@ -36,6 +41,15 @@ Progress = Callable[[float, str], None]
 
 def no_progress(share: float, message: str) -> None:
     """Ignore progress."""
+
+
+@runtime_checkable
+class Numbered(Protocol):
+    """An attribute source that knows some integer attributes of all rows at once."""
+
+    def numbers(self, name: str) -> NDArray[np.int64] | None:
+        """The attribute of every row (int64); None where it is not kept. Absent values are below 1."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +141,12 @@ class _Gzip(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Source:
-    """One trace file: its path and its (decompressed) content."""
+    """One trace file: its path and its (decompressed) content; ``siblings`` files are read along with it (1: only it)."""
 
     path: Path
     max_expanded: int = MAX_EXPANDED_BYTES
     progress: Progress = field(default=no_progress, repr=False, compare=False)
+    siblings: int = 1
 
     @property
     def name(self) -> str:
@@ -143,7 +158,7 @@ class Source:
 
     @cached_property
     def compression(self) -> str:
-        """``""``, ``gzip``, ``zstd``, ``bz2`` or ``xz``, by the first bytes of the file.
+        """``""``, ``gzip``, ``zstd``, ``bz2``, ``xz``, or ``zip`` or ``tar`` (archives), by the first bytes of the file.
 
         Raises:
             UnknownFormat: it is a pipe, socket or device, on which reading could wait for ever.
@@ -152,16 +167,17 @@ class Source:
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise UnknownFormat(f"{self.path}: is not a regular file; write its content to one and open that")
         with self.path.open("rb") as file:
-            magic = file.read(6)
+            magic = file.read(262)
         for start, kind in (
             (b"\x1f\x8b", "gzip"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
             (b"BZh", "bz2"),
             (b"\xfd7zXZ\x00", "xz"),
+            (b"PK\x03\x04", "zip"),
         ):
             if magic.startswith(start):
                 return kind
-        return ""
+        return "tar" if magic[257:262] == b"ustar" else ""
 
     @cached_property
     def size(self) -> int:
@@ -169,10 +185,10 @@ class Source:
         return self.path.stat().st_size
 
     def open(self) -> io.BufferedReader:
-        """Decompressed content as a buffered stream that stops at the expansion cap."""
-        if not self.compression:
+        """Decompressed content as a buffered stream that stops at the expansion cap; archives as they are."""
+        if self.compression in ("", "zip", "tar"):
             return self.path.open("rb")
-        limit = min(self.max_expanded, max(1024**3, MAX_RATIO * self.size))
+        limit = min(self.max_expanded, max(BELIEVED_BYTES, MAX_RATIO * self.size))
         return io.BufferedReader(_Capped(_decompressor(self.path, self.compression), self.path, limit), 1024 * 1024)
 
     @cached_property

@@ -57,7 +57,10 @@ class ChakraEtReader:
         return 0.9 if named else 0.7 if facts and ("schema" in facts or "version" in facts) else 0.0
 
     def __init__(self, scan_from: int = _SCAN_FROM) -> None:
-        """Files of at least ``scan_from`` bytes go through the compiled scanner, smaller ones through protobuf."""
+        """Files of at least ``scan_from`` bytes, those beside them counted, go through the compiled scanner.
+
+        Smaller ones go through protobuf, as loading the compiled code would take longer than reading them.
+        """
         self.scan_from = scan_from
 
     def read(self, source: Source) -> Sequence[Trace]:
@@ -67,7 +70,7 @@ class ChakraEtReader:
             CorruptTrace: not one node could be decoded.
         """
         text = EventText(source.path, compressed=bool(source.compression))
-        found = self._scan(source, text) if source.size >= self.scan_from else None
+        found = self._scan(source, text) if self._scans(source) else None
         found = found or _decode(source, text)
         table, facts = found.scanned.table, found.facts
         if not len(table) and (found.scanned.records or facts is None):
@@ -79,6 +82,9 @@ class ChakraEtReader:
             attributes_of=_Attributes(text, found.scanned.offsets, found.scanned.sizes, found.layout), events=found.scanned.records,
         )  # fmt: skip
         return [trace]
+
+    def _scans(self, source: Source) -> bool:
+        return source.size * source.siblings >= self.scan_from
 
     def _scan(self, source: Source, text: EventText) -> _Found | None:
         """Read by the compiled scanner; None where the layout is an old one or cannot be told from the head."""
@@ -133,7 +139,7 @@ class _Attributes:
 
 def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> _Attributes:
     """A kept source made again."""
-    text = EventText.restored(path, arrays, compressed=bool(Source(path).compression))
+    text = EventText.restored(path, arrays)
     layout = next(layout for layout in layouts.LAYOUTS if layout.schema == params["schema"])
     return _Attributes(text, arrays["offsets"], arrays["sizes"], layout)
 

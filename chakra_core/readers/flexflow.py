@@ -25,9 +25,9 @@ from chakra_core.trace import Columns, Edges, HealthFinding, Lane, Trace, TraceM
 
 __all__ = ["READER", "FlexFlowReader"]
 
-_NODE = re.compile(r"node(\d+)\s*\[([^\n]*?)\];")
+_NODE = re.compile(r"node(\d{1,99})\s*\[([^\n]*?)\];")
 _LABEL = re.compile(r'label=(?:"\{?([^"]*?)\}?"|([^,\]\s]+))')
-_EDGE = re.compile(r"node(\d+)\s*->\s*node(\d+)\s*;")
+_EDGE = re.compile(r"node(\d{1,99})\s*->\s*node(\d{1,99})\s*;")
 _GRAPH = re.compile(r"digraph taskgraph\s*\{")
 _NS_PER_MS = 1_000_000
 
@@ -54,18 +54,27 @@ def _number(text: str) -> float:
     return value
 
 
+def _integer(text: str, limit: int) -> int:
+    value = int(text)
+    if not 0 <= value < limit:
+        raise ValueError(text[:20])
+    return value
+
+
 def _chakra_task(number: int, fields: tuple[str, ...]) -> _Task:
     """One node of the Chakra dialect, in either spelling."""
-    device = int(fields[0].split("=")[1])
+    device = _integer(fields[0].split("=")[1], 2**31)
     values = dict(part.split("=", 1) for part in fields[4:] if "=" in part)
     if fields[3] == "COMP_NODE":
         in_ms = values.get("simulated_run_time")
         dur = _number(in_ms) * _NS_PER_MS if in_ms is not None else _number(values["runtime"]) * 1e9
         return _Task(number, fields[1], fields[2], fields, device, dur_ns=round(dur))
     source, target, size = (
-        int(values[long] if long in values else values[short])
-        for long, short in (("src_device_id", "src"), ("dst_device_id", "dst"), ("comm_size", "size"))
-    )
+        _integer(values[long] if long in values else values[short], limit)
+        for long, short, limit in (
+            ("src_device_id", "src", 2**31), ("dst_device_id", "dst", 2**31), ("comm_size", "size", 2**62),
+        )
+    )  # fmt: skip
     dur = _number(values.get("run_time", "0")) * _NS_PER_MS
     return _Task(number, fields[1], "Comm", fields, source, target, size, round(dur))
 
@@ -105,7 +114,7 @@ def _parse(text: str) -> tuple[list[_Task], list[tuple[int, int]], list[int]]:
         raw = (label[1] or label[2]) if label else ""
         fields = tuple(part.strip() for part in re.split(r"[|{}]", raw) if part.strip())
         try:
-            tasks.append(_dialect(fields)(int(match[1]), fields))
+            tasks.append(_dialect(fields)(_integer(match[1], 2**62), fields))
         except (ValueError, KeyError, IndexError):
             bad.append(match.start())
     edges = [(int(first), int(second)) for first, second in _EDGE.findall(text)]
@@ -120,6 +129,16 @@ class _Builder:
         self.rows: list[dict[str, Any]] = []
         self.tasks: list[_Task] = []
         self.row_by_id: dict[int, int] = {}
+        self._links: dict[str, int] = {}
+
+    def link(self, name: str) -> int:
+        """Lane of a link, made on first use. In FlexFlow's simulator each link is a device of its own."""
+        return self._links.setdefault(name, 1 + len(self._links))
+
+    def lanes(self) -> tuple[Lane, ...]:
+        """The device's compute and its links."""
+        names = ("compute", *self._links)
+        return tuple(Lane(name, Domain.DEVICE, LaneKind.RESOURCE, device=0) for name in names)
 
     def add(self, task: _Task, kind: NodeKind, lane: int, **comm: int) -> None:
         """Append a node for a task."""
@@ -247,48 +266,59 @@ def _findings(
     return findings
 
 
+def _bridge(tasks: list[_Task], edges: list[tuple[int, int]]) -> tuple[list[_Task], list[tuple[int, int]], int]:
+    """Tasks and edges in which no edge leads from one device to another: where one does, an empty transfer is put in."""
+    starts = {task.id: task.device for task in tasks}
+    ends = {task.id: task.peer if task.peer >= 0 else task.device for task in tasks}
+    number = max(starts, default=0)
+    added: list[_Task] = []
+    kept: list[tuple[int, int]] = []
+    for first, second in edges:
+        source, target = ends.get(first, -1), starts.get(second, -1)
+        if source == target or source < 0 or target < 0:
+            kept.append((first, second))
+            continue
+        number += 1
+        added.append(_Task(number, f"dependency of node{second} on node{first}", "Comm", (), source, target, 0))
+        kept += [(first, number), (number, second)]
+    return [*tasks, *added], kept, len(added)
+
+
 def _per_device(
     tasks: list[_Task], edges: list[tuple[int, int]], meta: dict[str, Any], findings: list[HealthFinding]
 ) -> list[Trace]:
     """One trace per device; a transfer becomes a send on its source and a receive on its target, matched by tag."""
+    tasks, edges, added = _bridge(tasks, edges)
+    if added:
+        text = f"{added} dependencies lead from one device to another without a transfer."
+        remedy = "Each is kept as a transfer of no bytes that takes no time."
+        findings = [*findings, HealthFinding("cross-device-dependency", Severity.INFO, added, text, remedy)]
     devices = sorted({task.device for task in tasks} | {task.peer for task in tasks if task.peer >= 0})
     if len(devices) > 1_000_000:
         raise CorruptTrace(f"{meta['path']}: names {len(devices):,} devices")
-    builders = {device: _Builder(device) for device in {task.device for task in tasks if task.peer < 0} | set(devices)}
+    builders = {device: _Builder(device) for device in devices}
     for task in tasks:
         if task.peer < 0:
             builders[task.device].add(task, NodeKind.COMP, 0)
             continue
-        tag = task.id % 2**31
-        builders[task.device].add(task, NodeKind.COMM_SEND, 1, comm_op=CommOp.SEND, comm_peer=task.peer, comm_tag=tag)
+        one, two, tag = builders[task.device], builders[task.peer], task.id % 2**31
+        one.add(task, NodeKind.COMM_SEND, one.link(f"to {task.peer}"),
+                comm_op=CommOp.SEND, comm_peer=task.peer, comm_tag=tag)  # fmt: skip
         if task.peer != task.device:
-            builders[task.peer].add(
-                task, NodeKind.COMM_RECV, 1, comm_op=CommOp.RECV, comm_peer=task.device, comm_tag=tag
-            )
+            two.add(task, NodeKind.COMM_RECV, two.link(f"from {task.device}"),
+                    comm_op=CommOp.RECV, comm_peer=task.device, comm_tag=tag)  # fmt: skip
     home = {task.id: task.device for task in tasks}
-    target = {task.id: task.peer if task.peer >= 0 else task.device for task in tasks}
-    lanes = (
-        Lane("compute", Domain.DEVICE, LaneKind.RESOURCE, device=0),
-        Lane("communication", Domain.DEVICE, LaneKind.RESOURCE, device=0),
-    )
     by_rank: dict[int, list[tuple[int, int]]] = {rank: [] for rank in builders}
-    lost = 0
     for first, second in edges:
-        rank = home.get(second, -1)
-        if rank >= 0 and target.get(first) == rank:
-            by_rank[rank].append((first, second))
-        else:
-            lost += first in home and second in home
-    if lost:
-        text = f"{lost} dependencies lead from one device to another without a transfer."
-        findings = [
-            *findings,
-            HealthFinding("cross-device-dependency", Severity.WARNING, lost, text, "They are left out."),
-        ]
+        if first in home and second in home:
+            by_rank[home[second]].append((first, second))
     size = len(builders)
     return [
         builder.build(
-            by_rank[rank], lanes, TraceMeta(**meta, schema="chakra dialect", rank=rank, world_size=size), findings
+            by_rank[rank],
+            builder.lanes(),
+            TraceMeta(**meta, schema="chakra dialect", rank=rank, world_size=size),
+            findings,
         )
         for rank, builder in sorted(builders.items())
     ]

@@ -55,8 +55,11 @@ class KinetoReader:
 class EventAttributes:
     """Decodes an event from its bytes when asked: its fields, then its arguments."""
 
-    def __init__(self, text: EventText, spans: tuple[Any, Any], closing: Mapping[int, tuple[int, int]]) -> None:
-        self._text, self._closing = text, closing
+    def __init__(
+        self, text: EventText, spans: tuple[Any, Any], closing: Mapping[int, tuple[int, int]],
+        numbers: Mapping[str, NDArray[np.int64]],
+    ) -> None:  # fmt: skip
+        self._text, self._closing, self._numbers = text, closing, numbers
         self._offsets, self._lengths = spans
 
     def __call__(self, row: int) -> dict[str, Any]:
@@ -66,10 +69,15 @@ class EventAttributes:
                 found.setdefault(key, value)
         return found
 
+    def numbers(self, name: str) -> NDArray[np.int64] | None:
+        """An integer argument of every row (``External id``, ``Record function id``), the lowest int64 where absent."""
+        return self._numbers.get(name)
+
     def pack(self) -> Packed:
         """This source, to be kept."""
         closing = np.array([(row, *span) for row, span in self._closing.items()], np.int64).reshape(-1, 3)
         arrays = {"offsets": self._offsets, "lengths": self._lengths, "closing": closing, **self._text.packed()}
+        arrays |= {f"number {name}": array for name, array in self._numbers.items()}
         return Packed(__name__, {}, arrays)
 
     def _decode(self, offset: int, length: int) -> dict[str, Any]:
@@ -92,9 +100,10 @@ class EventAttributes:
 def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EventAttributes:
     """A kept source made again."""
     del params
-    text = EventText.restored(path, arrays, compressed=bool(Source(path).compression))
+    text = EventText.restored(path, arrays)
     closing = {row: (offset, length) for row, offset, length in arrays["closing"].tolist()}
-    return EventAttributes(text, (arrays["offsets"], arrays["lengths"]), closing)
+    numbers = {name.removeprefix("number "): array for name, array in arrays.items() if name.startswith("number ")}
+    return EventAttributes(text, (arrays["offsets"], arrays["lengths"]), closing, numbers)
 
 
 def _safe(value: Any) -> Any:

@@ -11,13 +11,14 @@ followed through event mergers and triggers), who created it, what a task waited
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.errors import CorruptTrace
+from chakra_core.errors import CorruptTrace, UnknownFormat
 from chakra_core.readers._kineto_text import EventText
 from chakra_core.readers.base import Source
 from chakra_core.schema import NO_TIME, Category, Domain, EdgeKind, Severity
@@ -32,6 +33,7 @@ __all__ = ["READER", "LegionProfReader"]
 I64 = NDArray[np.int64]
 
 _MAGIC = b"FileType: BinaryLegionProf v: "
+_TEXT = re.compile(rb"(?m)^\[[\d \-a-f.]+\] \{\w+\}\{legion_prof\}: Prof ")
 _LATEST = 2**62
 
 
@@ -43,19 +45,25 @@ class LegionProfReader:
     suffixes = (".gz", ".prof", ".log")
 
     def sniff(self, head: bytes, name: str) -> float:
-        """Sure where the file says what it is."""
+        """Sure where the file says what it is; logs in text are recognised to say what to do instead."""
         del name
-        return 1.0 if head.startswith(_MAGIC) else 0.0
+        return 1.0 if head.startswith(_MAGIC) else 0.5 if _TEXT.search(head) else 0.0
 
     def read(self, source: Source) -> Sequence[Trace]:
         """Read one process's log into one trace.
 
         Raises:
             CorruptTrace: its preamble is damaged, or no record can be read.
+            UnknownFormat: it is a log in text.
         """
         from chakra_core.readers import _legion_nodes as legion
         from chakra_core.readers._legion_format import read_log
 
+        if not source.head.startswith(_MAGIC):
+            raise UnknownFormat(
+                f"{source.path}: is a Legion profiler log in text; record with the binary serialiser, the default "
+                "(leave out -lg:serializer ascii)"
+            )
         data = source.read()
         text = EventText(source.path, compressed=bool(source.compression))
         text.add(data)

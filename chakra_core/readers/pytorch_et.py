@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from chakra_core.readers.base import Source
+import numpy as np
+from numpy.typing import NDArray
+
+from chakra_core.readers._kineto_text import EventText
+from chakra_core.readers.base import Packed, Source
 from chakra_core.trace import Trace
 
-if TYPE_CHECKING:
-    from chakra_core.readers._kineto_text import EventText
-
-__all__ = ["READER", "PytorchEtReader"]
+__all__ = ["READER", "PytorchEtReader", "restore_attributes"]
 
 _NODES = re.compile(rb'"nodes"\s*:\s*\[')
 _SCHEMA = re.compile(rb'"schema"\s*:\s*"[\d.]+(?:-chakra[^"]*)?"')
@@ -48,8 +50,18 @@ class PytorchEtReader:
 class NodeAttributes:
     """Decodes a node from its bytes when asked: its attributes by name, then its other fields."""
 
-    def __init__(self, text: EventText, spans: Any) -> None:
-        self._text, self._spans = text, spans
+    def __init__(self, text: EventText, spans: Any, numbers: Mapping[str, NDArray[np.int64]]) -> None:
+        self._text, self._spans, self._numbers = text, spans, numbers
+
+    def numbers(self, name: str) -> NDArray[np.int64] | None:
+        """An integer attribute of every row (``rf_id``), 0 where absent."""
+        return self._numbers.get(name)
+
+    def pack(self) -> Packed:
+        """This source, to be kept."""
+        arrays = {"spans": self._spans, **self._text.packed()}
+        arrays |= {f"number {name}": array for name, array in self._numbers.items()}
+        return Packed(__name__, {}, arrays)
 
     def __call__(self, row: int) -> dict[str, Any]:
         from chakra_core.readers._kineto_text import loads_tolerant
@@ -68,6 +80,14 @@ class NodeAttributes:
                 key = str(entry["name"])
                 found[f"attrs.{key}" if key in found else key] = entry.get("value")
         return found
+
+
+def restore_attributes(path: Path, params: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NodeAttributes:
+    """A kept source made again."""
+    del params
+    text = EventText.restored(path, arrays)
+    numbers = {name.removeprefix("number "): array for name, array in arrays.items() if name.startswith("number ")}
+    return NodeAttributes(text, arrays["spans"], numbers)
 
 
 READER = PytorchEtReader()

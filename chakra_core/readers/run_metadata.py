@@ -2,6 +2,8 @@
 
 Dependencies come from ``timeline_label`` (``name = Op(input, input:1, ^control)``) and from the partition graphs where
 they were recorded. An operator's time is its kernel: ``all_start + op_start_rel`` to ``all_start + op_end_rel``.
+What a GPU did stands under devices of its own (``/device:GPU:0/stream:12``, nodes called ``operator:kernel``) and is
+launched by the operator; ``stream:all`` repeats the others and is an annotation where they are there.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from chakra_core.errors import CorruptTrace
-from chakra_core.readers._xplane_events import text_of
+from chakra_core.readers._xplane_table import text_of
 from chakra_core.readers.base import Source
 from chakra_core.readers.proto import run_metadata_pb2
 from chakra_core.schema import Category, Domain, EdgeKind, LaneKind, Severity
@@ -66,7 +68,10 @@ def _times(node: Any) -> tuple[int, int]:
 
 def _links(message: Any, nodes: list[tuple[int, Any]]) -> tuple[list[tuple[int, int, int]], int]:
     """Edges as (source row, target row, kind), and how many inputs name an operator that did not run."""
-    row_of = {text_of(node.node_name): row for row, (_, node) in enumerate(nodes)}
+    on_gpu = [_is_stream(text_of(message.step_stats.dev_stats[at].device)) for at, _ in nodes]
+    row_of = {
+        text_of(node.node_name): row for row, ((_, node), gpu) in enumerate(zip(nodes, on_gpu, strict=True)) if not gpu
+    }
     wanted: dict[tuple[str, str], EdgeKind] = {}
 
     def want(target: str, source: str) -> None:
@@ -82,7 +87,12 @@ def _links(message: Any, nodes: list[tuple[int, Any]]) -> tuple[list[tuple[int, 
         for entry in graph.node:
             for source in entry.input:
                 want(text_of(entry.name), text_of(source))
-    pairs, missing = [], 0
+    pairs = [
+        (row_of[name], row, int(EdgeKind.LAUNCH))
+        for row, ((_, node), gpu) in enumerate(zip(nodes, on_gpu, strict=True))
+        if gpu and (name := text_of(node.node_name).split(":")[0]) in row_of
+    ]
+    missing = 0
     for (source, target), kind in wanted.items():
         if source in row_of and target in row_of:
             pairs.append((row_of[source], row_of[target], int(kind)))
@@ -91,23 +101,39 @@ def _links(message: Any, nodes: list[tuple[int, Any]]) -> tuple[list[tuple[int, 
     return pairs, missing
 
 
-def _lanes(message: Any, nodes: list[tuple[int, Any]]) -> tuple[tuple[Lane, ...], list[int], list[Domain]]:
+def _is_stream(device: str) -> bool:
+    """Whether a device of the step statistics is what a GPU did, not what was asked of it."""
+    return "/stream:" in device or "/memcpy" in device
+
+
+def _lanes(message: Any, nodes: list[tuple[int, Any]]) -> tuple[tuple[Lane, ...], list[int], list[Domain], list[bool]]:
+    """Lanes, and for every node its lane, its domain, and whether it repeats what is on another lane."""
+    devices = [text_of(device.device) for device in message.step_stats.dev_stats]
+    single = any(_is_stream(name) and not name.endswith("stream:all") for name in devices)
     lanes: dict[tuple[int, int], int] = {}
     made: list[Lane] = []
-    lane_of, domains = [], []
+    lane_of, domains, repeats = [], [], []
     for at, node in nodes:
-        device = message.step_stats.dev_stats[at]
-        label = text_of(device.device)
-        domain = Domain.DEVICE if re.search(r"gpu|tpu|stream", label, re.IGNORECASE) else Domain.HOST
-        key = (at, node.thread_id)
+        label = devices[at]
+        gpu = _is_stream(label)
+        again = single and label.endswith("stream:all")
+        key = (at, 0 if gpu else node.thread_id)
         if key not in lanes:
             lanes[key] = len(made)
-            thread = text_of(device.thread_names.get(node.thread_id, b"")) or f"thread {node.thread_id}"
-            kind = LaneKind.STREAM if domain == Domain.DEVICE else LaneKind.THREAD
-            made.append(Lane(thread, domain, kind, label, 0 if domain == Domain.DEVICE else -1))
+            made.append(_lane(message.step_stats.dev_stats[at], label, node.thread_id, gpu=gpu, again=again))
         lane_of.append(lanes[key])
-        domains.append(domain)
-    return tuple(made), lane_of, domains
+        domains.append(Domain.DEVICE if gpu else Domain.HOST)
+        repeats.append(again)
+    return tuple(made), lane_of, domains, repeats
+
+
+def _lane(device: Any, label: str, thread: int, *, gpu: bool, again: bool) -> Lane:
+    if not gpu:
+        name = text_of(device.thread_names.get(thread, b"")) or f"thread {thread}"
+        return Lane(name, Domain.HOST, LaneKind.THREAD, label)
+    number = re.search(r"GPU:(\d{1,6})", label, re.IGNORECASE)
+    kind = LaneKind.ANNOTATION if again else LaneKind.STREAM
+    return Lane(label.rsplit("/", 1)[-1], Domain.DEVICE, kind, label, int(number[1]) if number else 0)
 
 
 def _build(source: Source, message: Any, nodes: list[tuple[int, Any]]) -> Trace:
@@ -121,7 +147,7 @@ def _build(source: Source, message: Any, nodes: list[tuple[int, Any]]) -> Trace:
     ]
     names = tuple(dict.fromkeys(labels))
     code = {name: at for at, name in enumerate(names)}
-    lanes, lane_of, domains = _lanes(message, nodes)
+    lanes, lane_of, domains, repeats = _lanes(message, nodes)
     kinds = classify_names([op or label for op, label in zip(ops, labels, strict=True)])
     pairs, missing = _links(message, nodes)
     times = [_times(node) for _, node in nodes]
@@ -143,7 +169,10 @@ def _build(source: Source, message: Any, nodes: list[tuple[int, Any]]) -> Trace:
     return Trace(
         columns=Columns.build(
             n, id=np.arange(n), name=[code[label] for label in labels], domain=domains, lane=lane_of,
-            category=[Category.HOST_OP if d == Domain.HOST else int(k) for d, k in zip(domains, kinds, strict=True)],
+            category=[
+                Category.HOST_OP if domain == Domain.HOST else Category.ANNOTATION if again else int(kind)
+                for domain, kind, again in zip(domains, kinds, repeats, strict=True)
+            ],
             start_ns=[start for start, _ in times], dur_ns=[dur for _, dur in times],
             bytes_accessed=[size or -1 for size in sizes],
         ),

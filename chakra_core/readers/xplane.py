@@ -12,21 +12,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
 from chakra_core.errors import CorruptTrace
-from chakra_core.readers import _xplane_links as links
 from chakra_core.readers._hlo import HloModule, parse_module
-from chakra_core.readers._xplane_events import Event, Stats, event_of, plane_stats, text_of
+from chakra_core.readers._kineto_text import EventText
 from chakra_core.readers.base import Source
 from chakra_core.readers.proto import xplane_pb2
 from chakra_core.schema import Category, CommOp, Domain, LaneKind, NodeKind, Severity
-from chakra_core.trace import Columns, HealthFinding, Lane, Markers, ProcessGroup, Trace, TraceMeta
+from chakra_core.trace import AttributeSource, Columns, HealthFinding, Lane, Markers, ProcessGroup, Trace, TraceMeta
+
+if TYPE_CHECKING:
+    from chakra_core.readers._xplane_events import Events, Texts
+    from chakra_core.readers._xplane_links import Collectives
+    from chakra_core.readers._xplane_table import PlaneTable
 
 __all__ = ["READER", "XPlaneReader"]
+
+I64 = NDArray[np.int64]
 
 _FIRST_PLANE = re.compile(rb"\n[\x80-\xff]{0,9}[\x00-\x7f][\x08\x12]")
 """Field 1 of the space (a plane), its length, and field 1 or 2 of the plane (id or name)."""
@@ -35,20 +42,31 @@ _EPOCH = 10**15
 """Line timestamps above this (ns) are Unix times already."""
 
 
+def _texts() -> Texts:
+    from chakra_core.readers._xplane_events import Texts
+
+    return Texts()
+
+
 @dataclass(slots=True)
 class _Collected:
     """What walking the planes gathers."""
 
-    events: list[Event] = field(default_factory=list)
-    places: list[tuple[int, int, int]] = field(default_factory=list)
+    parts: list[Events] = field(default_factory=list)
+    instants: list[Events] = field(default_factory=list)
+    names: Texts = field(default_factory=_texts)
+    ops: Texts = field(default_factory=_texts)
+    texts: Texts = field(default_factory=_texts)
+    planes: list[PlaneTable] = field(default_factory=list)
     lanes: dict[tuple[str, str], int] = field(default_factory=dict)
     lane_list: list[Lane] = field(default_factory=list)
-    instants: list[tuple[int, str, int, float]] = field(default_factory=list)
     modules: dict[int, HloModule] = field(default_factory=dict)
     undecoded: int = 0
     hardware: str = ""
     devices: int = 0
     start_ns: int = 0
+    count: int = 0
+    damage: str = ""
 
     def lane(self, process: str, name: str, domain: Domain, kind: LaneKind, device: int = -1) -> int:
         """Number of a lane, made on first use."""
@@ -76,88 +94,104 @@ class XPlaneReader:
         return 0.3 if name.endswith(".xplane.pb") else 0.0
 
     def read(self, source: Source) -> Sequence[Trace]:
-        """Read one host's profile into one trace; its devices are told apart by ``Lane.device``."""
-        space = xplane_pb2.XSpace()
+        """Read one host's profile into one trace; its devices are told apart by ``Lane.device``.
+
+        Raises:
+            CorruptTrace: nothing in it can be read.
+        """
+        from chakra_core.readers._spans import padded
+        from chakra_core.readers._xplane_table import planes_of
+
+        data = source.read()
+        text = EventText(source.path, compressed=bool(source.compression))
+        text.add(data)
+        found = _Collected()
         try:
-            space.ParseFromString(source.read())
+            space, planes, stopped = planes_of(padded(data), len(data))
         except DecodeError as error:
             raise CorruptTrace(f"{source.path}: is no XSpace protobuf, or is damaged: {error}") from error
-        if not space.planes:
-            raise CorruptTrace(f"{source.path}: holds no plane")
-        found = _Collected()
-        for at, plane in enumerate(space.planes):
-            _walk_plane(found, at, plane)
-        return [_build(source, space, found)]
+        if stopped >= 0:
+            found.damage = f"The profile breaks off or is damaged at byte {stopped:,} of {len(data):,}."
+        del data
+        try:
+            for at, plane in enumerate(planes):
+                _walk_plane(found, at, plane)
+        except DecodeError as error:
+            found.damage = found.damage or f"The profile is damaged: {error}."
+        if not found.planes:
+            raise CorruptTrace(f"{source.path}: {found.damage or 'holds no plane'}")
+        return [_build(source, space, found, text)]
 
 
-def _walk_plane(found: _Collected, at: int, plane: Any) -> None:
-    name = text_of(plane.name)
-    stats = plane_stats(plane)
-    if name == "/host:metadata":
-        _read_modules(found, plane, stats)
-    elif name == "Task Environment":
-        found.start_ns = int(stats.of(plane.stats).get("profile_start_time", 0))
-    elif name.startswith("/device:"):
-        _walk_device(found, at, plane, name, stats)
+def _walk_plane(found: _Collected, at: int, plane: PlaneTable) -> None:
+    found.planes.append(plane)
+    found.count += len(plane.events)
+    if plane.name == "/host:metadata":
+        _read_modules(found, plane)
+    elif plane.name == "Task Environment":
+        start = plane.facts.get("profile_start_time", 0)
+        found.start_ns = start if isinstance(start, int) and 0 <= start < 2**62 else 0
+    elif plane.name.startswith("/device:"):
+        _walk_device(found, at, plane)
     else:
-        _walk_host(found, at, plane, name, stats)
+        _walk_host(found, at, plane)
+    plane.release()
 
 
-def _read_modules(found: _Collected, plane: Any, stats: Stats) -> None:
-    for key, metadata in plane.event_metadata.items():
-        values = stats.of(metadata.stats)
+def _read_modules(found: _Collected, plane: PlaneTable) -> None:
+    from chakra_core.readers._xplane_table import stats_of
+
+    for key, metadata in plane.proto.event_metadata.items():
+        values = stats_of(metadata.stats, plane.stat_names)
         for value in values.values():
             if isinstance(value, bytes):
                 module = parse_module(value)
                 if module is None:
                     found.undecoded += 1
                 else:
-                    found.modules[int(values.get("program_id", key))] = module
+                    program = values.get("program_id", key)
+                    found.modules[program if isinstance(program, int) else int(key)] = module
 
 
-def _walk_device(found: _Collected, at: int, plane: Any, name: str, stats: Stats) -> None:
-    facts = stats.of(plane.stats)
-    number = int(name.rsplit(":", 1)[-1]) if name.rsplit(":", 1)[-1].isdigit() else found.devices
-    if any(line.events for line in plane.lines):
-        found.devices += 1
-    if not found.hardware:
-        found.hardware = _hardware(facts)
-    streams = any(text_of(line.name).startswith("Stream") for line in plane.lines)
-    for at_line, line in enumerate(plane.lines):
-        label = text_of(line.display_name) or text_of(line.name)
-        works = label.startswith("Stream") if streams else label in ("XLA Ops", "Async XLA Ops")
-        kind = LaneKind.STREAM if works else LaneKind.ANNOTATION
-        lane = found.lane(name, f"{name.removeprefix('/device:')} {label}", Domain.DEVICE, kind, number)
-        for at_event, raw in enumerate(line.events):
-            event = event_of(raw, plane.event_metadata, stats, line.timestamp_ns)
-            event.lane, event.device, event.domain = lane, number, Domain.DEVICE
-            event.category = None if works else Category.ANNOTATION
-            found.events.append(event)
-            found.places.append((at, at_line, at_event))
+def _walk_device(found: _Collected, at: int, plane: PlaneTable) -> None:
+    from chakra_core.readers._xplane_events import BY_NAME, events_of
+
+    digits = plane.name.rsplit(":", 1)[-1]
+    number = int(digits) if digits.isdecimal() and len(digits) < 9 else found.devices
+    found.devices += bool(len(plane.events))
+    found.hardware = found.hardware or _hardware(plane.facts)
+    streams = any(line.name.startswith("Stream") for line in plane.lines)
+    lanes, works = [], []
+    for line in plane.lines:
+        work = line.name.startswith("Stream") if streams else line.name in ("XLA Ops", "Async XLA Ops")
+        kind = LaneKind.STREAM if work else LaneKind.ANNOTATION
+        title = f"{plane.name.removeprefix('/device:')} {line.name}"
+        lanes.append(found.lane(plane.name, title, Domain.DEVICE, kind, number))
+        works.append(work)
+    events = events_of(plane, at, found.names, found.ops, found.texts)
+    events.lane = np.array([*lanes, -1], np.int64)[events.line]
+    events.category = np.where(np.array([*works, False])[events.line], BY_NAME, Category.ANNOTATION).astype(np.int64)
+    events.domain[:], events.device[:] = Domain.DEVICE, number
+    found.parts.append(events)
 
 
-def _walk_host(found: _Collected, at: int, plane: Any, name: str, stats: Stats) -> None:
-    for at_line, line in enumerate(plane.lines):
-        label = text_of(line.display_name) or text_of(line.name)
-        thread = found.lane(name, label, Domain.HOST, LaneKind.THREAD)
-        for at_event, raw in enumerate(line.events):
-            event = event_of(raw, plane.event_metadata, stats, line.timestamp_ns)
-            event.lane = thread
-            if event.dur_ns == 0 and not event.hlo_op:
-                value = event.stats.get("bytes_allocated", float("nan"))
-                amount = float(value) if isinstance(value, (int, float)) else float("nan")
-                found.instants.append((event.start_ns, event.name, thread, amount))
-                continue
-            if event.hlo_op and event.correlation < 0 and not event.name.startswith("end: "):
-                event.domain = Domain.DEVICE
-                event.device = max(int(event.stats.get("device_ordinal", 0)), 0)
-                event.lane = found.lane(name, f"device {event.device}", Domain.DEVICE, LaneKind.STREAM, event.device)
-                event.category = None
-            elif event.name.startswith("end: "):
-                found.instants.append((event.start_ns, event.name, thread, float("nan")))
-                continue
-            found.events.append(event)
-            found.places.append((at, at_line, at_event))
+def _walk_host(found: _Collected, at: int, plane: PlaneTable) -> None:
+    from chakra_core.readers._xplane_events import BY_NAME, events_of
+
+    events = events_of(plane, at, found.names, found.ops, found.texts)
+    threads = [found.lane(plane.name, line.name, Domain.HOST, LaneKind.THREAD) for line in plane.lines]
+    events.lane = np.array([*threads, -1], np.int64)[events.line]
+    has_op = events.op >= 0
+    ends = np.array([*(name.startswith("end: ") for name in found.names.all), False])[events.name]
+    instant = (events.dur == 0) & ~has_op
+    events.allocated[~instant] = -1
+    found.instants.append(events.of(instant | ends))
+    work = has_op & (events.correlation < 0) & ~ends
+    for device in np.unique(events.ordinal[work]).tolist():
+        rows = work & (events.ordinal == device)
+        events.lane[rows] = found.lane(plane.name, f"device {device}", Domain.DEVICE, LaneKind.STREAM, device)
+        events.domain[rows], events.device[rows], events.category[rows] = Domain.DEVICE, device, BY_NAME
+    found.parts.append(events.of(~(instant | ends)))
 
 
 def _hardware(facts: dict[str, Any]) -> str:
@@ -171,70 +205,97 @@ def _hardware(facts: dict[str, Any]) -> str:
     return ""
 
 
-def _build(source: Source, space: Any, found: _Collected) -> Trace:
-    from chakra_core.classify import classify_names
+def _build(source: Source, space: Any, found: _Collected, text: EventText) -> Trace:
+    from chakra_core.readers import _xplane_links as links
+    from chakra_core.readers._xplane_events import Events
 
-    events = found.events
+    events, instants = Events.joined(found.parts), Events.joined(found.instants)
+    names = tuple(found.names.all)
+    shift = found.start_ns if not len(events) or int(events.start.max()) < _EPOCH else 0
+    collectives = links.collectives_of(events, found.modules, found.ops, found.texts)
+    events.category = _classified(events, found, collectives)
     n = len(events)
-    names = tuple(dict.fromkeys([event.name for event in events] + [entry[1] for entry in found.instants]))
-    code = {name: at for at, name in enumerate(names)}
-    shift = found.start_ns
-    relative = all(event.start_ns < _EPOCH for event in events)
-    start = np.fromiter((event.start_ns for event in events), np.int64, n) + (shift if relative else 0)
-    groups, group_of = links.process_groups(events, found.modules)
-    kernel_categories = classify_names(names)
-    categories = [
-        int(kernel_categories[code[event.name]]) if event.category is None else int(event.category) for event in events
-    ]
-    collectives = [links.collective_of(event, found.modules) for event in events]
-    for at, collective in enumerate(collectives):
-        if collective is not None:
-            categories[at] = Category.COMMUNICATION
     columns = Columns.build(
-        n,
-        id=np.arange(n),
-        name=[code[event.name] for event in events],
-        kind=[NodeKind.COMP if entry is None else NodeKind.COMM_COLL for entry in collectives],
-        domain=[event.domain for event in events],
-        category=categories,
-        lane=[event.lane for event in events],
-        start_ns=start,
-        dur_ns=[event.dur_ns for event in events],
-        comm_op=[CommOp.NONE if entry is None else entry.op for entry in collectives],
-        comm_bytes=[-1 if entry is None else entry.bytes for entry in collectives],
-        comm_group=group_of,
-        flops=[links.positive(event.stats.get("flops")) for event in events],
-        bytes_accessed=[links.positive(event.stats.get("bytes_accessed")) for event in events],
-        correlation=[event.correlation for event in events],
-    )
-    columns = columns.with_(parent=links.parents(events, columns))
-    places = tuple(found.places)
-    planes = space.planes
+        n, id=np.arange(n), name=events.name,
+        kind=np.where(collectives.op >= 0, NodeKind.COMM_COLL, NodeKind.COMP), domain=events.domain,
+        category=events.category, lane=events.lane, start_ns=events.start + shift, dur_ns=events.dur,
+        parent=links.parents(events), comm_op=collectives.op, comm_bytes=collectives.bytes,
+        comm_group=collectives.group, flops=events.flops, bytes_accessed=events.accessed,
+        correlation=events.correlation,
+    )  # fmt: skip
+    allocated = np.where(instants.allocated >= 0, instants.allocated.astype(np.float64), np.nan)
+    groups = tuple(ProcessGroup(",".join(map(str, ranks)) or "all", ranks) for ranks in collectives.groups)
     return Trace(
         columns=columns, names=names, lanes=tuple(found.lane_list),
-        edges=links.edges(events, columns, found.modules),
+        edges=links.edges(events, found.modules, found.ops),
         meta=TraceMeta(
-            path=str(source.path), format=XPlaneReader.name, hardware=found.hardware,
-            groups=tuple(ProcessGroup(",".join(map(str, members)) or "all", members) for members in groups),
-            events=sum(len(line.events) for plane in planes for line in plane.lines),
+            path=str(source.path), format=XPlaneReader.name, hardware=found.hardware, groups=groups,
+            events=found.count,
             details={"hosts": list(space.hostnames), "devices": found.devices, "modules": len(found.modules)},
         ),
-        health=tuple(_findings(space, found)), markers=_markers(found, code, shift if relative else 0),
-        attributes_of=lambda row: links.attributes(planes, places[row]),
+        health=tuple(_findings(space, found)),
+        markers=Markers(
+            instants.start + shift, instants.name.astype(np.int32), instants.lane.astype(np.int32), allocated
+        ),
+        attributes_of=_attributes(events, found.planes, text),
     )  # fmt: skip
 
 
-def _markers(found: _Collected, code: dict[str, int], shift: int) -> Markers:
-    return Markers(
-        np.array([entry[0] + shift for entry in found.instants], np.int64),
-        np.array([code[entry[1]] for entry in found.instants], np.int32),
-        np.array([entry[2] for entry in found.instants], np.int32),
-        np.array([entry[3] for entry in found.instants], np.float64),
-    )
+def _classified(events: Events, found: _Collected, collectives: Collectives) -> I64:
+    """Categories: communication by the HLO graph, then by name, then by what the instruction computes."""
+    from chakra_core.classify import classify_names
+    from chakra_core.readers._xplane_events import BY_NAME
+
+    by_name = events.category == BY_NAME
+    used = np.unique(events.name[by_name])
+    kinds = np.full(len(found.names.all) + 1, Category.OTHER, np.int64)
+    kinds[used] = classify_names([found.names.all[code] for code in used.tolist()])
+    category = np.where(by_name, kinds[events.name], events.category)
+    unknown = np.flatnonzero((category == Category.OTHER) & (events.op >= 0))
+    width = len(found.ops.all) + 1
+    keys, which = np.unique(events.program[unknown] * width + events.op[unknown], return_inverse=True)
+    works = [
+        found.modules[key // width].works.get(found.ops.all[key % width], Category.OTHER)
+        if key // width in found.modules
+        else Category.OTHER
+        for key in keys.tolist()
+    ]
+    category[unknown] = np.array([*works, Category.OTHER], np.int64)[which]
+    category[collectives.op != CommOp.NONE] = Category.COMMUNICATION
+    return category
+
+
+def _attributes(events: Events, planes: list[PlaneTable], text: EventText) -> AttributeSource:
+    """Every stat of an event and of its kind, decoded when asked for; raw bytes are shown by their length."""
+    from chakra_core.readers._xplane_table import stats_of, text_of
+
+    which, at, size = events.plane, events.at, events.size
+    kept = tuple((plane.proto.event_metadata, plane.stat_names) for plane in planes)
+
+    def decode(row: int) -> dict[str, Any]:
+        data = text.read(int(at[row]), int(size[row]))
+        if len(data) != size[row]:
+            return {}
+        event = xplane_pb2.XEvent.FromString(data)
+        metadata, names = kept[int(which[row])]
+        values: dict[str, Any] = {}
+        if event.metadata_id in metadata:
+            known = metadata[event.metadata_id]
+            values.update(stats_of(known.stats, names))
+            full = text_of(known.name)
+            values.update({"hlo_text": full} if full.startswith("%") else {})
+        values.update(stats_of(event.stats, names))
+        shown = {key: f"{len(value)} bytes" if isinstance(value, bytes) else value for key, value in values.items()}
+        return {"offset_ps": event.offset_ps, "duration_ps": event.duration_ps, **shown}
+
+    return decode
 
 
 def _findings(space: Any, found: _Collected) -> list[HealthFinding]:
     findings = []
+    if found.damage:
+        remedy = "The planes before it are shown; profile again."
+        findings.append(HealthFinding("truncated", Severity.ERROR, 1, found.damage, remedy))
     said = [*space.errors, *space.warnings]
     if said:
         findings.append(

@@ -2,7 +2,7 @@
 
 A run's key is made of the content (BLAKE2b) and names of its files and of this package's own code, so that neither a
 changed file nor a changed reader ever meets an old entry. Content is hashed once: a small index remembers the digest of
-a file by its place, size, inode and times, so that opening an unchanged file again reads none of it. Entries are
+a file by its place, size, inode and times (also the change time, which no program can set back), so that opening an unchanged file again reads none of it. Entries are
 written whole or not at all; two processes may write the same one, the last wins. Whatever goes wrong here costs only
 time: the run is then read from its files.
 """
@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +39,8 @@ _LOG = logging.getLogger(__name__)
 _SMALL = 1_000_000
 """Runs of fewer bytes are read as fast as an entry is opened; they are not kept."""
 _PART = 8 * 1024 * 1024
+_SETTLED_NS = 1_000_000_000
+"""A file changed less than this ago is hashed again next time: one more change might leave the same times."""
 DEFAULT_LIMIT = 20_000_000_000
 
 
@@ -60,22 +63,49 @@ class Store:
         self._warned = False
         self._keys: WeakKeyDictionary[Run, str] = WeakKeyDictionary()
 
+    def find(self, paths: Sequence[str | Path], *, label: str = "", progress: Progress = no_progress) -> Run | None:
+        """The run where the store holds it and its files have not been touched since; None otherwise, reading nothing.
+
+        Raises:
+            ChakraError: there is no run in these paths.
+        """
+        from chakra_core.opening import expand
+
+        files, _, _ = expand(paths, progress)
+        stamps = [_stamp(path) for path in files]
+        if any(self._noted(path, stamp) is None for path, stamp in zip(files, stamps, strict=True)):
+            return None
+        key = self._key(files, _words(paths, label), progress)
+        found = self._load(key, "run", lambda header, arrays: parts_to_run(header, arrays, files, _read_anew))
+        if found is not None:
+            self._keys[found] = key
+        return found
+
     def open_run(self, paths: Sequence[str | Path], *, label: str = "", progress: Progress = no_progress) -> Run:
         """As ``opening.open_run``; from the store where it holds the run, else read and kept.
+
+        What was just kept is given back mapped too: its pages are the system's to take back, unlike those of arrays.
 
         Raises:
             ChakraError: nothing could be opened.
         """
-        from chakra_core.opening import expand, open_run
+        from chakra_core.opening import expand, open_files
 
-        files, _, _ = expand(paths)
+        files, named, aside = expand(paths, progress)
         if sum(path.stat().st_size for path in files) < self.smallest:
-            return open_run(paths, label=label, progress=progress)
-        key = self._key(files, [str(len(paths)), *(Path(path).name for path in paths), label], progress)
+            return open_files(files, label or named, aside, progress=progress)
+        stamps = [_stamp(path) for path in files]
+        key = self._key(files, _words(paths, label), progress)
         found = self._load(key, "run", lambda header, arrays: parts_to_run(header, arrays, files, _read_anew))
         if found is None:
-            found = run = open_run(paths, label=label, progress=progress)
+            found = run = open_files(files, label or named, aside, progress=progress)
+            if stamps != [_stamp(path) for path in files]:  # written to meanwhile: what was read is not what was hashed
+                return found
+            progress(0.99, "keeping it for the next time")
             self._save(key, "run", lambda: run_to_parts(run, files))
+            found = (
+                self._load(key, "run", lambda header, arrays: parts_to_run(header, arrays, files, _read_anew)) or run
+            )
         self._keys[found] = key
         return found
 
@@ -107,14 +137,10 @@ class Store:
 
     def _digest(self, path: Path, progress: Progress) -> str:
         """Digest of a file's content, from the index where the file has not been touched since."""
-        stat = path.stat()
-        stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
-        place = hashlib.blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
-        note = self.folder / "files" / f"{place}.json"
-        with contextlib.suppress(OSError, ValueError):
-            kept = json.loads(note.read_bytes())
-            if isinstance(kept, list) and len(kept) == 2 and kept[0] == stamp and isinstance(kept[1], str):
-                return str(kept[1])
+        stamp = _stamp(path)
+        noted = self._noted(path, stamp)
+        if noted is not None:
+            return noted
         digest = hashlib.blake2b(digest_size=20)
         done = 0
         with path.open("rb") as file:
@@ -123,8 +149,21 @@ class Store:
                 done += len(part)
                 progress(0.0, f"checking {path.name}: {done / 1e6:,.0f} MB")
         found = digest.hexdigest()
-        self._try(lambda: _write_note(note, [stamp, found]))
+        if time.time_ns() - stamp[2] > _SETTLED_NS:
+            self._try(lambda: _write_note(self._note(path), [stamp, found]))
         return found
+
+    def _note(self, path: Path) -> Path:
+        place = hashlib.blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
+        return self.folder / "files" / f"{place}.json"
+
+    def _noted(self, path: Path, stamp: list[int]) -> str | None:
+        """Digest of a file as the index has it; None where it has none of the file as it is now."""
+        with contextlib.suppress(OSError, ValueError):
+            kept = json.loads(self._note(path).read_bytes())
+            if isinstance(kept, list) and len(kept) == 2 and kept[0] == stamp and isinstance(kept[1], str):
+                return str(kept[1])
+        return None
 
     def _load(self, key: str, kind: str, make: Callable[[dict[str, Any], Any], T]) -> T | None:
         """An entry made into what it stands for; None where there is none, or it is damaged (it is deleted then)."""
@@ -185,6 +224,17 @@ class Store:
                 with contextlib.suppress(OSError):
                     path.unlink()
                 total -= size
+
+
+def _stamp(path: Path) -> list[int]:
+    """What changes when a file is written to: size, modification and change time (ns), inode."""
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+
+def _words(paths: Sequence[str | Path], label: str) -> list[str]:
+    """What beside the files decides how a run is made of them."""
+    return [str(len(paths)), *(Path(path).name for path in paths), label]
 
 
 def _write_note(path: Path, content: list[Any]) -> None:

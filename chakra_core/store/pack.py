@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.link.combine import LinkedAttributes
 from chakra_core.readers.base import Packed
 from chakra_core.schema import COLUMNS, Domain, LaneKind, Severity, TimeKind
 from chakra_core.trace import (
@@ -38,7 +40,7 @@ __all__ = ["Unstorable", "layouts_to_parts", "parts_to_layouts", "parts_to_run",
 Parts = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 Open = Callable[[Path], Sequence[Trace]]
 
-_RESTORERS = frozenset({"chakra_core.readers.chakra_et", "chakra_core.readers.kineto"})
+_RESTORERS = frozenset(f"chakra_core.readers.{name}" for name in ("chakra_et", "kineto", "pytorch_et"))
 _LAYOUT_ARRAYS = ("row_ptr", "crowded", "node", "start", "dur", "category", "peaks", "levels", "mass")
 
 
@@ -82,21 +84,37 @@ def _trace_parts(
     if trace.markers is not None:
         for field in dataclasses.fields(Markers):
             arrays[f"{prefix}markers.{field.name}"] = getattr(trace.markers, field.name)
-    place = places.get(trace.meta.path)
-    if place is None:
-        raise Unstorable(f"{trace.meta.path} is none of the files")
+    place, inside = _place(trace.meta.path, places)
+    attributes = _put_attributes(arrays, prefix, trace.attributes_of, places)
+    if inside and attributes == {"module": ""}:
+        raise Unstorable(f"{trace.meta.path} can only be read together with its archive")
     order = seen[place] = seen.get(place, -1) + 1
     meta = {key: value for key, value in _plain(trace.meta).items() if key not in ("path", "groups")}
     return {
         "file": place,
+        "inside": inside,
         "order": order,
         "meta": {**meta, "details": dict(trace.meta.details)},
         "groups": [_plain(group) for group in trace.meta.groups],
         "lanes": [_plain(lane) for lane in trace.lanes],
         "health": [_plain(finding) for finding in trace.health],
         "markers": trace.markers is not None,
-        "attributes": _put_attributes(arrays, prefix, trace.attributes_of),
+        "attributes": attributes,
     }
+
+
+def _place(path: str, places: Mapping[str, int]) -> tuple[int, str]:
+    """Which file a trace is of, and what follows in its path where that file is an archive.
+
+    Raises:
+        Unstorable: none of them.
+    """
+    if path in places:
+        return places[path], ""
+    for known, at in places.items():
+        if path.startswith(f"{known}{os.sep}"):
+            return at, path[len(known) :]
+    raise Unstorable(f"{path} is none of the files")
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -107,10 +125,26 @@ def _plain(value: Any) -> dict[str, Any]:
     }
 
 
-def _put_attributes(arrays: dict[str, NDArray[Any]], prefix: str, source: AttributeSource) -> dict[str, Any] | None:
+def _put_attributes(
+    arrays: dict[str, NDArray[Any]], prefix: str, source: AttributeSource, places: Mapping[str, int]
+) -> dict[str, Any] | None:
     """How attributes are found again: None where there are none, without a module where the file is read anew."""
     if source is no_attributes:
         return None
+    if isinstance(source, LinkedAttributes):
+        parts = []
+        for at, (path, part, rows) in enumerate(zip(source.paths, source.sources, source.rows, strict=True)):
+            if path not in places:
+                raise Unstorable(f"{path} is none of the files")
+            arrays[f"{prefix}{at}/attributes.rows"] = rows
+            parts.append(
+                {
+                    "file": places[path],
+                    "order": 0,
+                    "attributes": _put_attributes(arrays, f"{prefix}{at}/", part, places),
+                }
+            )
+        return {"linked": parts}
     pack = getattr(source, "pack", None)
     if pack is None:
         return {"module": ""}
@@ -149,7 +183,7 @@ def _trace(
     path = files[part["file"]]
     meta = {
         **part["meta"],
-        "path": str(path),
+        "path": f"{path}{part['inside']}",
         "time_kind": TimeKind(part["meta"]["time_kind"]),
         "groups": tuple(map(_group, part["groups"])),
         "details": MappingProxyType(part["meta"]["details"]),
@@ -164,8 +198,9 @@ def _trace(
     )
     return Trace(
         columns, _texts(arrays, f"{prefix}names"), lanes, edges, TraceMeta(**meta),
-        shapes=_texts(arrays, f"{prefix}shapes"), inputs=_texts(arrays, f"{prefix}inputs"), health=tuple(map(_finding, part["health"])), markers=markers,
-        attributes_of=_attributes(part, prefix, arrays, path, read),
+        shapes=_texts(arrays, f"{prefix}shapes"), inputs=_texts(arrays, f"{prefix}inputs"),
+        health=tuple(map(_finding, part["health"])), markers=markers,
+        attributes_of=_attributes(part, prefix, arrays, files, read),
     )  # fmt: skip
 
 
@@ -178,13 +213,21 @@ def _finding(part: Mapping[str, Any]) -> HealthFinding:
 
 
 def _attributes(
-    part: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]], path: Path, read: Open
+    part: Mapping[str, Any], prefix: str, arrays: Mapping[str, NDArray[Any]], files: Sequence[Path], read: Open
 ) -> AttributeSource:
     kept = part["attributes"]
     if kept is None:
         return no_attributes
+    if "linked" in kept:
+        inner = [(f"{prefix}{at}/", entry) for at, entry in enumerate(kept["linked"])]
+        return LinkedAttributes(
+            [str(files[entry["file"]]) for _, entry in inner],
+            [_attributes(entry, place, arrays, files, read) for place, entry in inner],
+            [arrays[f"{place}attributes.rows"] for place, _ in inner],
+        )
+    path = files[part["file"]]
     if kept["module"] not in _RESTORERS:
-        return _ReadAnew(path, part["order"], read)
+        return _ReadAnew(path, part["order"], part.get("meta", {}).get("rank", -1), read)
     own = {name: arrays[f"{prefix}attributes.{name}"] for name in kept["arrays"]}
     source: AttributeSource = importlib.import_module(kept["module"]).restore_attributes(path, kept["params"], own)
     return source
@@ -193,15 +236,17 @@ def _attributes(
 class _ReadAnew:
     """Attributes of a format whose source cannot be kept: the file is read once more when the first is asked for."""
 
-    def __init__(self, path: Path, order: int, read: Open) -> None:
-        self._path, self._order, self._read = path, order, read
+    def __init__(self, path: Path, order: int, rank: int, read: Open) -> None:
+        self._path, self._order, self._rank, self._read = path, order, rank, read
         self._source: AttributeSource | None = None
         self._lock = Lock()
 
     def __call__(self, row: int) -> dict[str, Any]:
         with self._lock:
             if self._source is None:
-                self._source = self._read(self._path)[self._order].attributes_of
+                traces = self._read(self._path)
+                same = [trace for trace in traces if trace.meta.rank == self._rank >= 0]  # a run is sorted by rank
+                self._source = (same[0] if len(same) == 1 else traces[self._order]).attributes_of
         return self._source(row)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from chakra_core.writers.wire import Message
 
-__all__ = ["KNOWN_TYPES", "attribute"]
+__all__ = ["KNOWN_TYPES", "attribute", "member_of"]
 
 KNOWN_TYPES: Mapping[str, str] = {
     "is_cpu_op": "bool_val",
@@ -54,14 +54,11 @@ def attribute(name: str, value: Any) -> Message:
     Integers are int64 (uint64 above its range); lists of one type become lists; anything else becomes JSON text. A
     value that does not fit the type its name asks for is written by its own type.
     """
-    asked = KNOWN_TYPES.get(name)
-    member = asked if asked and _fits(asked, value) else _member(value)
+    member, value = member_of(name, value)
     field = _NUMBERS[member]
     message = Message(_head(name))
     if member.endswith("_list"):
         message.content(field, _list(member, value))
-    elif member == "json":
-        message.text(field, json.dumps(value, ensure_ascii=False, default=str))
     elif member == "string_val":
         message.text(field, value)
     elif member == "double_val":
@@ -69,6 +66,13 @@ def attribute(name: str, value: Any) -> Message:
     else:
         message.number(field, int(value))
     return message
+
+
+def member_of(name: str, value: Any) -> tuple[str, Any]:
+    """The member of the oneof that holds a value (``int64_val`` …), and the value as that member takes it."""
+    asked = KNOWN_TYPES.get(name)
+    member = asked if asked and _fits(asked, value) else _member(value)
+    return ("string_val", json.dumps(value, ensure_ascii=False, default=str)) if member == "json" else (member, value)
 
 
 @lru_cache(maxsize=1024)
@@ -111,6 +115,7 @@ def _member(value: Any) -> str:
         return "string_val"
     if isinstance(value, list | tuple) and value:
         members = {_member(entry) for entry in value}
-        member = members.pop().replace("_val", "_list") if len(members) == 1 else "json"
-        return member if member in _NUMBERS else "json"
+        member = members.pop() if len(members) == 1 else "json"
+        listed = member.replace("_val", "_list") if member.endswith("_val") else "json"  # lists of lists are JSON
+        return listed if listed in _NUMBERS else "json"
     return "json"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from chakra_core.analysis.findings import Thresholds, find
+from chakra_core.errors import AnalysisError
 from chakra_core.trace import Run, Trace
 from dashboard.commands.base import EXIT_FAILED, EXIT_OK, Command, complain, emit, print_table
-from dashboard.commands.inputs import open_each
+from dashboard.commands.inputs import add_together, open_each
 from dashboard.commands.scopes import add_scope, scope_for, select_ranks
 
 __all__ = ["COMMAND"]
@@ -19,15 +22,21 @@ _SHOWN = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="trace files, or folders of them")
+    add_together(parser)
     add_scope(parser)
+    parser.add_argument(
+        "--threshold", action="append", default=[], metavar="NAME=VALUE",
+        help="change a threshold of the findings, e.g. idle_share=0.1; may be given several times",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
     """Analyse every trace found; a file that cannot be opened is reported and makes the status 1."""
     runs, errors = open_each(options.paths, options)
     records = [_analyse(one, trace, options) for one in runs for trace in select_ranks(one, options.ranks)]
+    across = [found for one in runs if (found := _across(one, options))]
     if options.json:
-        emit({"traces": records, "errors": errors})
+        emit({"traces": records, "runs": across, "errors": errors})
     else:
         for record in records:
             _print(record)
@@ -50,7 +59,29 @@ def _analyse(one: Run, trace: Trace, options: argparse.Namespace) -> dict[str, A
             "lanes": None if scope.lanes is None else sorted(scope.lanes),
         },
         **analyse_trace(trace, scope),
+        "findings": [found.record(one.origin_ns) for found in find(Run((trace,), one.label), scope, _limits(options))],
     }
+
+
+def _limits(options: argparse.Namespace) -> Thresholds:
+    values: dict[str, float] = {}
+    for entry in options.threshold:
+        name, _, value = entry.partition("=")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError as error:
+            raise AnalysisError(f"--threshold {entry}: expected NAME=VALUE with a number") from error
+    return Thresholds().changed(values)
+
+
+def _across(one: Run, options: argparse.Namespace) -> dict[str, Any] | None:
+    """The findings over all ranks of a run that has several, in the scope of its first wanted rank."""
+    traces = select_ranks(one, options.ranks)
+    if len(traces) < 2:
+        return None
+    scope = replace(scope_for(one, traces[0], options), ranks=frozenset(trace.meta.rank for trace in traces))
+    found = find(one, scope, _limits(options))
+    return {"run": one.label, "ranks": sorted(scope.ranks or ()), "findings": [f.record(one.origin_ns) for f in found]}
 
 
 def _print(record: dict[str, Any]) -> None:
@@ -69,6 +100,12 @@ def _print(record: dict[str, Any]) -> None:
         rows = [(row["name"], row["count"], f"{row['total_ns'] / 1e6:,.3f}") for row in record[key][:_SHOWN]]
         if rows:
             print_table((title, "count", "total ms"), rows)
+    found = [
+        (entry["title"], "" if entry["saving_ns"] is None else f"{entry['saving_ns'] / 1e6:,.3f}")
+        for entry in record["findings"][:_SHOWN]
+    ]
+    if found:
+        print_table(("finding", "saves at most, ms"), found)
     path = record["critical_path"]["dependency"]
     print_table(("dependency critical path", "ms"), [(f"{path['nodes']:,} nodes", f"{path['length_ns'] / 1e6:,.3f}")])
 

@@ -20,11 +20,13 @@ __all__ = [
     "complain",
     "emit",
     "print_table",
+    "size",
     "write_file",
 ]
 
 EXIT_OK = 0
 EXIT_FAILED = 1
+_UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,26 @@ def write_file(path: Path, text: str) -> None:
     """Write a file that the user asked for, and say so on stderr; surrogates of broken names are replaced."""
     path.write_bytes(text.encode("utf-8", "replace"))
     complain(f"wrote {path}")
+
+
+def size(text: str) -> int:
+    """Bytes that an option such as ``4G``, ``500M`` or ``1.5`` (GB) stands for; decimal units.
+
+    >>> size("4G"), size("500m"), size("1.5"), size("2GB")
+    (4000000000, 500000000, 1500000000, 2000000000)
+
+    Raises:
+        argparse.ArgumentTypeError: it is no positive size.
+    """
+    number = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = _UNITS.get(number[-1:], 0)
+    try:
+        found = round(float(number[:-1] if unit else number) * (unit or _UNITS["g"]))
+    except (ValueError, OverflowError):
+        found = 0
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4G or 500M")
+    return found
 
 
 def emit(document: dict[str, Any]) -> None:

@@ -24,6 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths", nargs="+", type=Path, metavar="RUN", help="two or more runs: files, or folders of ranks"
     )
     add_files(parser)
+    parser.add_argument(
+        "--by",
+        choices=("operator", "id"),
+        default="operator",
+        help="id: also node by node, as for a projection beside a simulator's log of the same workload",
+    )
     parser.add_argument("--baseline", type=int, default=0, metavar="N", help="which run to compare with (default: 0)")
 
 
@@ -36,7 +42,13 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.baseline < len(options.paths):
         raise AnalysisError(f"--baseline {options.baseline}: there are runs 0 to {len(options.paths) - 1}")
     open_run = opener(options)
-    document = as_json(compare([open_run([path]) for path in options.paths], baseline=options.baseline))
+    runs = [open_run([path]) for path in options.paths]
+    document = as_json(compare(runs, baseline=options.baseline))
+    if options.by == "id":
+        from chakra_core.analysis import by_id
+
+        others = [run for at, run in enumerate(runs) if at != options.baseline]
+        document["by_id"] = [by_id.as_json(by_id.compare_by_id(runs[options.baseline], run)) for run in others]
     if options.csv:
         write_file(options.csv, csv_text(*_operator_table(document)))
     if options.html:
@@ -99,8 +111,18 @@ def _print(document: dict[str, Any]) -> None:
         for row in document["operators"][:_SHOWN]
     ]
     print_table(("operator", f"{base['label']} ms", *(f"{name} ms" for name in names)), operators)
+    for found in document.get("by_id", ()):
+        finish = [
+            (rank["rank"], _ms(rank["baseline_finish_ns"]), _ms(rank["finish_ns"]), _percent(rank["error"]))
+            for rank in found["ranks"]
+        ]
+        print_table(("rank", f"{found['baseline']} ends at ms", f"{found['run']} ends at ms", "off by"), finish)
     for text in document["warnings"]:
         complain(text)
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:+.2%}"
 
 
 def _ms(value: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from chakra_core.trace import HealthFinding, Run, Trace
 from dashboard.commands.base import EXIT_FAILED, EXIT_OK, Command, complain, emit, print_table
-from dashboard.commands.inputs import open_each
+from dashboard.commands.inputs import add_together, open_each
 
 __all__ = ["COMMAND", "describe"]
 
@@ -16,6 +16,7 @@ __all__ = ["COMMAND", "describe"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="trace files, or folders of them")
+    add_together(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,6 +50,7 @@ def describe(trace: Trace) -> dict[str, Any]:
         "time_kind": str(meta.time_kind),
         "span_ns": trace.span_ns,
         "hardware": meta.hardware,
+        "link": meta.details.get("link"),
         "health": [_finding(finding) for finding in trace.health],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dashboard.commands.base import EXIT_OK, Command
+from dashboard.commands.base import EXIT_OK, Command, size
 
 __all__ = ["COMMAND"]
 
@@ -17,10 +17,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8050, help="port (default: 8050; 0 takes a free one)")
     parser.add_argument("--token", help="secret that visitors need; required for any address but loopback")
     parser.add_argument("--upload-dir", type=Path, help="where uploads are kept (default: a temporary folder)")
-    parser.add_argument("--max-upload", type=float, default=16.0, metavar="GB", help="largest upload (default: 16 GB)")
-    parser.add_argument("--memory-limit", type=float, default=8.0, metavar="GB", help="loaded traces kept in memory")
+    parser.add_argument("--max-upload", type=size, default="16G", metavar="SIZE", help="largest upload (default: 16G)")
     parser.add_argument(
-        "--store-limit", type=float, default=20.0, metavar="GB", help="opened traces kept on disk for the next time"
+        "--memory-limit", type=size, metavar="SIZE", help="loaded traces kept in memory, e.g. 4G (default: half of it)"
+    )
+    parser.add_argument(
+        "--store-limit",
+        type=size,
+        default="20G",
+        metavar="SIZE",
+        help="opened traces kept on disk for the next time (default: 20G)",
     )
     parser.add_argument("--open", action="store_true", help="open a browser window")
 
@@ -28,16 +34,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from chakra_core.store import default_folder
-    from dashboard.serve import serve, settings_for
+    from dashboard.serve import half_of_memory, serve, settings_for
 
     settings = settings_for(
         options.paths,
         token=options.token,
         upload_dir=options.upload_dir,
-        max_upload_bytes=round(options.max_upload * 1e9),
-        memory_limit_bytes=round(options.memory_limit * 1e9),
+        max_upload_bytes=options.max_upload,
+        memory_limit_bytes=options.memory_limit or half_of_memory(),
         store=None if options.no_cache else default_folder(),
-        store_limit_bytes=round(options.store_limit * 1e9),
+        store_limit_bytes=options.store_limit,
     )
     serve(settings, host=options.host, port=options.port, open_browser=options.open)
     return EXIT_OK

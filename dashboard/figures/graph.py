@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from chakra_core.graph_view import GraphView, ViewNode
@@ -41,19 +42,22 @@ _WIDTH = 190
 _RANGE = re.compile(r"^([\d,]+ to [\d,]+ of [\d,]+) · (.*)$")
 
 
-def elements(view: GraphView, *, colour: str = "category", selected: int = -1) -> list[dict[str, Any]]:
+def elements(
+    view: GraphView, *, colour: str = "category", selected: int = -1, marked: Mapping[int, int] | None = None
+) -> list[dict[str, Any]]:
     """Nodes with their positions, then edges.
 
     Args:
         view: the picture.
         colour: one of ``COLOURINGS``.
         selected: row to highlight; -1 for none.
+        marked: chosen nodes by key of the box that stands for them: how many; None for no choice.
     """
     spots = layered(
         [node.key for node in view.nodes], [(edge.source, edge.target) for edge in view.edges], dx=_WIDTH + 34.0
     )
     top = max((_value(node, colour) for node in view.nodes), default=0)
-    made = [_box(node, spots[node.key], _colour(node, colour, top), selected) for node in view.nodes]
+    made = [_box(node, spots[node.key], _colour(node, colour, top), selected, marked or {}) for node in view.nodes]
     made += [
         {
             "data": {
@@ -70,13 +74,18 @@ def elements(view: GraphView, *, colour: str = "category", selected: int = -1) -
     return made
 
 
-def _box(node: ViewNode, spot: tuple[float, float], colour: str, selected: int) -> dict[str, Any]:
+def _box(
+    node: ViewNode, spot: tuple[float, float], colour: str, selected: int, marked: Mapping[int, int]
+) -> dict[str, Any]:
     lines = _lines(node)
+    if node.is_group and node.key in marked:
+        lines.append(f"{marked[node.key]:,} of them chosen")
     classes = " ".join(
         part
         for part in (
             "group" if node.is_group else "leaf",
             "chosen" if not node.is_group and node.row == selected else "",
+            "marked" if node.key in marked else "",
         )
         if part
     )
@@ -143,6 +152,10 @@ def stylesheet(theme: str = "light") -> list[dict[str, Any]]:
             },
         },
         {"selector": "node.group", "style": {"border-width": 2, "border-style": "double", "font-weight": 600}},
+        {
+            "selector": "node.marked",
+            "style": {"border-width": 4, "border-style": "solid", "border-color": tone["warn"]},
+        },
         {"selector": "node.chosen, node:selected", "style": {"border-width": 3, "border-style": "solid", "border-color": tone["accent"]}},
         {
             "selector": "edge",

@@ -10,7 +10,7 @@ from dashboard.figures.bars import time_unit
 from dashboard.theme import TONES, template
 from dashboard.words import duration, plain
 
-__all__ = ["SCALES", "bin_at", "heatmap_figure", "row_labels"]
+__all__ = ["SCALES", "bin_at", "difference_figure", "heatmap_figure", "row_labels"]
 
 SCALES: dict[str, list[list[object]]] = {
     "light": [[0.0, "#f3f6fb"], [0.25, "#f6d9a8"], [0.5, "#ee9b52"], [0.75, "#d1495b"], [1.0, "#7a1330"]],
@@ -24,6 +24,14 @@ _CAUSE_WORDS = {
     "exposed_memory": "exposed memory",
     "none": "nothing lost",
 }
+_EXPLAINED = 20_000
+"""Most cells with a text of their own; larger maps have numbers in its place, a tenth of the bytes."""
+_BRIEF = (
+    "<b>rank %{customdata[0]}</b>, around %{x:.4~f} UNIT<br>idle %{customdata[1]} % · exposed communication %{customdata[2]} %"
+    " · exposed memory %{customdata[3]} %<br>compute %{customdata[4]} % · communication %{customdata[5]} %"
+    " · on the critical path %{customdata[6]} %<extra></extra>"
+)
+_BRIEF_PARTS = ("idle", "exposed_comm", "exposed_memory", "compute", "communication", "critical")
 
 
 def row_labels(result: Heatmap) -> list[str]:
@@ -58,20 +66,20 @@ def heatmap_figure(
         title: above the plot; none by default.
     """
     values = result.metric(metric)
+    brief = values.size > _EXPLAINED
     centres = (result.edges_ns[:-1] + result.edges_ns[1:]) / 2 - origin_ns
     factor, unit = _unit(result, origin_ns)
     figure = go.Figure(
         go.Heatmap(
-            z=values,
+            z=values.astype(np.float32) if brief else values,
             x=centres / factor,
             y=np.arange(len(result.rows)),
             zmin=0,
             zmax=top,
             colorscale=SCALES[theme],
-            customdata=_explain(result, origin_ns),
-            hovertemplate="%{customdata}<extra></extra>",
+            **_hover(result, origin_ns, unit, brief=brief),
             xgap=0 if values.shape[1] > 200 else 1,
-            ygap=1,
+            ygap=0 if values.shape[0] > 200 else 1,
             colorbar={
                 "title": {"text": METRICS[metric], "side": "right", "font": {"size": 11}},
                 "tickformat": ".0%",
@@ -81,7 +89,7 @@ def heatmap_figure(
         )
     )
     labels = row_labels(result)
-    step = max(1, -(-len(labels) // 48))
+    step = -(-len(labels) // 48) or 1
     figure.update_layout(
         template=template(theme),
         height=_height(len(labels)),
@@ -97,6 +105,53 @@ def heatmap_figure(
         },
         hoverlabel={"align": "left"},
     )
+    return figure
+
+
+_DIVERGING: dict[str, list[list[object]]] = {
+    "light": [[0.0, "#1d7d56"], [0.5, "#f3f6fb"], [1.0, "#b3263a"]],
+    "dark": [[0.0, "#5cc79a"], [0.5, "#222a35"], [1.0, "#ff7a88"]],
+}
+
+
+def difference_figure(
+    before: Heatmap, after: Heatmap, metric: str = "score", theme: str = "light", *, title: str = ""
+) -> go.Figure | None:
+    """The second heatmap less the first, over the ranks that both have and the share of each run that has passed.
+
+    Both must have as many bins. Red is where the second loses more; None where no rank is in both.
+    """
+    ranks = [rank for rank in dict.fromkeys(before.ranks) if rank in after.ranks]
+    if not ranks or before.shape[1] != after.shape[1]:
+        return None
+    first, second = (found.metric(metric)[[found.ranks.index(rank) for rank in ranks]] for found in (before, after))
+    change = second - first
+    bins = before.shape[1]
+    share = (np.arange(bins) + 0.5) / bins
+    texts = [
+        [
+            f"rank {rank}, {x:.0%} of each run<br>{a:.1%} before, {b:.1%} after"
+            for x, a, b in zip(share, *pair, strict=True)
+        ]
+        for rank, *pair in zip(ranks, first, second, strict=True)
+    ]
+    top = max(0.01, float(np.abs(change).max(initial=0.0)))
+    figure = go.Figure(
+        go.Heatmap(
+            z=change, x=share, y=np.arange(len(ranks)), zmin=-top, zmax=top, colorscale=_DIVERGING[theme],
+            customdata=texts, hovertemplate="%{customdata}<extra></extra>", xgap=1, ygap=1,
+            colorbar={"tickformat": "+.0%", "thickness": 12, "tickfont": {"size": 10, "color": TONES[theme]["muted"]},
+                      "title": {"text": f"change of {METRICS[metric]}", "side": "right", "font": {"size": 11}}},
+        )
+    )  # fmt: skip
+    step = max(1, -(-len(ranks) // 48))
+    figure.update_layout(
+        template=template(theme), height=min(_height(len(ranks)), 420), title={"text": title, "font": {"size": 13}} if title else None,
+        margin={"l": 8, "r": 8, "t": 34 if title else 10, "b": 8}, hoverlabel={"align": "left"},
+        xaxis={"title": {"text": "share of each run that has passed"}, "tickformat": ".0%", "showgrid": False, "range": [0, 1]},
+        yaxis={"autorange": "reversed", "showgrid": False, "zeroline": False, "tickmode": "array",
+               "tickvals": list(range(0, len(ranks), step)), "ticktext": [f"rank {rank}" for rank in ranks[::step]]},
+    )  # fmt: skip
     return figure
 
 
@@ -118,6 +173,23 @@ def _height(rows: int) -> int:
 def _escaped(text: str) -> str:
     """Text of a trace is never markup for Plotly."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _hover(result: Heatmap, origin_ns: int, unit: str, *, brief: bool) -> dict[str, object]:
+    """What each cell says under the pointer."""
+    if brief:
+        return {"customdata": _shares(result), "hovertemplate": _BRIEF.replace("UNIT", unit)}
+    return {"customdata": _explain(result, origin_ns), "hovertemplate": "%{customdata}<extra></extra>"}
+
+
+def _shares(result: Heatmap) -> np.ndarray:
+    """Rank and shares of the cell's time in percent, int16 (int32 for large ranks) of shape (rows, bins, 7)."""
+    rows, bins = result.shape
+    found = np.empty((rows, bins, 1 + len(_BRIEF_PARTS)), np.int16 if max(result.ranks) < 2**15 else np.int32)
+    found[:, :, 0] = np.asarray(result.ranks)[:, None]
+    for at, name in enumerate(_BRIEF_PARTS, 1):
+        found[:, :, at] = np.rint(100 * result.parts[name] / np.diff(result.edges_ns))
+    return found
 
 
 def _explain(result: Heatmap, origin_ns: int) -> np.ndarray:

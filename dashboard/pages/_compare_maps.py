@@ -12,15 +12,15 @@ from dash import html
 from dash.development.base_component import Component
 
 from chakra_core.analysis.bottleneck import METRICS, Heatmap
-from dashboard.figures.bars import time_unit
-from dashboard.figures.heatmap import heatmap_figure
+from dashboard.figures.bars import empty_figure, time_unit
+from dashboard.figures.heatmap import difference_figure, heatmap_figure
 from dashboard.library import LoadedRun
 from dashboard.pages._compare_view import graph, letter, panel
 from dashboard.pages.bottlenecks import heatmap_of
 from dashboard.timeline_component import timeline
 from dashboard.words import plain
 
-__all__ = ["clicked_cell", "heatmaps", "maps_panel", "metric_of", "timelines"]
+__all__ = ["clicked_cell", "difference", "heatmaps", "maps_panel", "metric_of", "timelines"]
 
 _BINS = 120
 
@@ -54,16 +54,28 @@ def heatmaps(runs: Sequence[LoadedRun], chosen: tuple[int, int], metric: str, th
     return tuple(figures)
 
 
+def difference(runs: Sequence[LoadedRun], chosen: tuple[int, int], metric: str, theme: str) -> go.Figure:
+    """The second run's heatmap less the baseline's, by the share of each run that has passed."""
+    base, other = chosen
+    title = f"{letter(other)} less {letter(base)}: red where {letter(other)} loses more"
+    figure = difference_figure(_map_of(runs[base]), _map_of(runs[other]), metric, theme, title=title)
+    return (
+        empty_figure("The two runs have no rank in common to take a difference of.", theme)
+        if figure is None
+        else figure
+    )
+
+
 def maps_panel(
     runs: Sequence[LoadedRun], chosen: tuple[int, int], params: Mapping[str, str] | None, theme: str, ids: Sequence[str]
 ) -> Component:
-    """The panel; ``ids`` are those of the metric's select and of the two graphs."""
+    """The panel; ``ids`` are those of the metric's select, of the two graphs and of their difference."""
     metric = metric_of(params)
     select = dmc.Select(
         id=ids[0], value=metric, allowDeselect=False, size="xs", w=210,
         data=[{"value": name, "label": words} for name, words in METRICS.items()],
     )  # fmt: skip
-    figures = heatmaps(runs, chosen, metric, theme)
+    figures = (*heatmaps(runs, chosen, metric, theme), difference(runs, chosen, metric, theme))
     about = "One colour scale and one length of the time axis. A click shows the cell in both timelines."
     return panel(
         "Where time is lost",

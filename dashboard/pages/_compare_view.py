@@ -14,6 +14,7 @@ from dash_ag_grid import AgGrid
 from chakra_core.analysis.align import How
 from chakra_core.analysis.breakdown import PARTS
 from chakra_core.analysis.compare import Comparison, RunTotals
+from chakra_core.analysis.explain import CAUSES
 from chakra_core.schema import Category
 from dashboard.figures.bars import PART_LABELS, Bar, breakdown_bars, empty_figure, grouped_bars, show_ns, waterfall
 from dashboard.theme import RUN_COLOURS
@@ -31,6 +32,7 @@ __all__ = [
     "panel",
     "run_badges",
     "unmatched_list",
+    "why_list",
 ]
 
 MAX_ROWS = 3000
@@ -259,6 +261,31 @@ def _change_columns(at: int, number: dict[str, Any], others: list[int], *, sort:
     return (
         {**first, "cellClassRules": _SIGNED, **({"sort": "desc"} if sort else {})},
         {**second, "cellClassRules": _TIMES_WORSE},
+    )
+
+
+def why_list(result: Comparison, other: int) -> Component:
+    """What the change of compute is made of."""
+    why, total = result.why[other], result.deltas[other].compute_ns
+    if not result.runs[other].devices:
+        return html.Div()
+    rows = [
+        html.Tr(
+            [
+                html.Td(words),
+                html.Td(
+                    show_ns(why.part(cause), signed=True),
+                    className=f"ck-number {'ck-worse' if why.part(cause) > 0 else 'ck-better' if why.part(cause) < 0 else ''}",
+                ),
+            ]
+        )
+        for cause, words in CAUSES.items()
+    ]
+    return html.Div(
+        [
+            html.H3(f"Why compute changed by {show_ns(total, signed=True)}"),
+            html.Table(html.Tbody(rows), className="ck-why"),
+        ]
     )
 
 

@@ -10,10 +10,12 @@ from dash.development.base_component import Component
 from dash_ag_grid import AgGrid
 
 from chakra_core.analysis.bottleneck import METRICS, Heatmap, bottlenecks, worst_cells
+from chakra_core.analysis.scope import WHOLE, Scope
 from dashboard.figures.heatmap import bin_at, heatmap_figure, row_labels
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
-from dashboard.state import Ids
+from dashboard.scopes import ScopeChoice, scope_in, scope_of
+from dashboard.state import Ids, Selection
 from dashboard.words import count, duration, plain
 
 __all__ = ["PAGE", "heatmap_of"]
@@ -29,8 +31,10 @@ _CAUSES = {
 }
 
 
-def heatmap_of(loaded: LoadedRun, rows: str, bins: int) -> Heatmap:
-    """The heatmap of a run, computed once."""
+def heatmap_of(loaded: LoadedRun, rows: str, bins: int, scope: Scope = WHOLE) -> Heatmap:
+    """The heatmap of a run; that of the whole run is computed once."""
+    if scope != WHOLE:
+        return bottlenecks(loaded.run, scope, rows=rows, bins=bins)
     return loaded.result(("bottlenecks", rows, bins), lambda run: bottlenecks(run, rows=rows, bins=bins))
 
 
@@ -50,7 +54,8 @@ def _choices(params: Mapping[str, Any], runs: int) -> tuple[str, str, int, int]:
 def layout(context: Context) -> Component:
     """The page."""
     metric, rows, bins, at = _choices(context.state.params, len(context.runs))
-    figure, grid, note = _content(context.runs[at], metric, rows, bins, context.state.theme)
+    scope = scope_in(context.state, context.runs[at], at)
+    figure, grid, note = _content(context.runs[at], metric, rows, bins, context.state.theme, scope)
     return html.Div(
         [
             html.Div(
@@ -105,9 +110,9 @@ def _controls(context: Context, metric: str, rows: str, bins: int, at: int) -> l
     ]
 
 
-def _content(loaded: LoadedRun, metric: str, rows: str, bins: int, theme: str) -> tuple[Any, AgGrid, str]:
+def _content(loaded: LoadedRun, metric: str, rows: str, bins: int, theme: str, scope: Scope) -> tuple[Any, AgGrid, str]:
     """Figure, table and note for a choice."""
-    result = heatmap_of(loaded, rows, bins)
+    result = heatmap_of(loaded, rows, bins, scope)
     figure = heatmap_figure(result, metric, theme, origin_ns=loaded.run.origin_ns)
     if not result.shape[0]:
         return figure, _grid(loaded, result, metric, theme), "Nothing in this run takes time, so none is lost."
@@ -176,12 +181,19 @@ def register(app: Dash, library: Library) -> None:
     """Connect the page."""
 
     def change(
-        metric: str, rows: str, bins: str, at: str, runs: list[str], theme: str, params: dict[str, str] | None
+        metric: str,
+        rows: str,
+        bins: str,
+        at: str,
+        runs: list[str],
+        theme: str,
+        params: dict[str, str] | None,
+        *scoped: Any,
     ) -> Any:
         changed = {**(params or {}), "metric": metric, "rows": rows, "bins": bins, "show": at}
         metric, rows, chosen, place = _choices(changed, len(runs))
         loaded = library.get(runs[place])
-        figure, grid, note = _content(loaded, metric, rows, chosen, theme)
+        figure, grid, note = _content(loaded, metric, rows, chosen, theme, _scope(loaded, place, *scoped))
         return figure, grid.rowData, grid.columnDefs, note, changed
 
     app.callback(
@@ -194,14 +206,15 @@ def register(app: Dash, library: Library) -> None:
         State(Ids.RUNS, "data"),
         State(Ids.THEME, "data"),
         State(Ids.PARAMS, "data"),
+        *_SCOPED,
         prevent_initial_call=True,
     )(change)
 
-    def click(clicked: dict[str, Any] | None, rows: str, bins: str, at: str, runs: list[str]) -> Any:
+    def click(clicked: dict[str, Any] | None, rows: str, bins: str, at: str, runs: list[str], *scoped: Any) -> Any:
         if not clicked:
             return no_update, no_update, no_update
         loaded = library.get(runs[int(at)])
-        result = heatmap_of(loaded, rows, int(bins))
+        result = heatmap_of(loaded, rows, int(bins), _scope(loaded, int(at), *scoped))
         point = clicked["points"][0]
         return _go(loaded, result, int(at), int(point["y"]), bin_at(result, float(point["x"]), loaded.run.origin_ns))
 
@@ -218,11 +231,19 @@ def register(app: Dash, library: Library) -> None:
         Input(PAGE.id("map"), "clickData"),
         *(State(PAGE.id(name), "value") for name in ("rows", "bins", "run")),
         State(Ids.RUNS, "data"),
+        *_SCOPED,
         prevent_initial_call=True,
     )(click)
     app.callback(
         *targets, Input(PAGE.id("worst"), "selectedRows"), State(PAGE.id("run"), "value"), prevent_initial_call=True
     )(choose)
+
+
+_SCOPED = (State(Ids.SCOPE, "data"), State(Ids.NODES, "data"), State(Ids.SELECTION, "data"))
+
+
+def _scope(loaded: LoadedRun, at: int, text: Any, nodes: Any, selection: Any) -> Scope:
+    return scope_of(ScopeChoice.parse(text), loaded, at, nodes, Selection.from_data(selection))
 
 
 def _go(loaded: LoadedRun, result: Heatmap, at: int, row: int, bin_: int) -> Any:
@@ -234,4 +255,4 @@ def _go(loaded: LoadedRun, result: Heatmap, at: int, row: int, bin_: int) -> Any
     return window, selection, "timeline"
 
 
-PAGE = Page("bottlenecks", "Bottlenecks", "bottlenecks", layout, register, section="Analyse")
+PAGE = Page("bottlenecks", "Bottlenecks", "bottlenecks", layout, register, section="Analyse", scoped=True)

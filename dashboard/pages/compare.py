@@ -26,7 +26,7 @@ def _id(name: str) -> str:
     return f"{_SLUG}-{name}"
 
 
-_MAP_IDS = [_id(name) for name in ("metric", "map-a", "map-b")]
+_MAP_IDS = [_id(name) for name in ("metric", "map-a", "map-b", "map-difference")]
 
 
 def _choice(params: Mapping[str, str] | None, count: int) -> tuple[int, int]:
@@ -72,7 +72,11 @@ def _layout(context: Context) -> Component:
             html.Div(
                 [
                     view.panel("Where the time goes", view.graph(_id("breakdown"), bars), note=toggle),
-                    view.panel("What changed", view.graph(_id("waterfall"), steps)),
+                    view.panel(
+                        "What changed",
+                        view.graph(_id("waterfall"), steps),
+                        html.Div(view.why_list(result, other), id=_id("why")),
+                    ),
                 ],
                 className="ck-columns",
             ),
@@ -157,24 +161,27 @@ def _register_content(app: Dash, library: Library) -> None:
     def update(params: dict[str, str] | None, refs: Sequence[str] | None, theme: str | None) -> Any:
         runs = _loaded(library, refs)
         if len(runs) < 2:
-            return (no_update,) * 14
+            return (no_update,) * 16
         base, other = _choice(params, len(runs))
         result = _comparison(runs, base)
         tone = theme or "light"
         grid = view.operator_grid(result, _id("grid"), other)
         return (
-            view.run_badges(result), view.notices(result), view.cards(result, other),
+            view.run_badges(result), view.notices(result), view.cards(result, other), view.why_list(result, other),
             *view.charts(result, other, tone, share=_is_share(params)),
             grid.columnDefs, grid.rowData, view.unmatched_list(result), str(base), str(other),
             maps.timelines(runs, (base, other)), *maps.heatmaps(runs, (base, other), maps.metric_of(params), tone),
+            maps.difference(runs, (base, other), maps.metric_of(params), tone),
         )  # fmt: skip
 
     app.callback(
         Output(_id("runs"), "children"), Output(_id("notices"), "children"), Output(_id("cards"), "children"),
+        Output(_id("why"), "children"),
         Output(_id("breakdown"), "figure"), Output(_id("waterfall"), "figure"), Output(_id("categories"), "figure"),
         Output(_id("grid"), "columnDefs"), Output(_id("grid"), "rowData"), Output(_id("unmatched"), "children"),
         Output(_id("base"), "value"), Output(_id("with"), "value"),
         Output(_id("timelines"), "children"), Output(_id("map-a"), "figure"), Output(_id("map-b"), "figure"),
+        Output(_id("map-difference"), "figure"),
         Input(Ids.PARAMS, "data"), State(Ids.RUNS, "data"), State(Ids.THEME, "data"),
         prevent_initial_call=True,
     )(update)  # fmt: skip

@@ -17,14 +17,22 @@ from chakra_core.grouping import Grouping, build_grouping
 from chakra_core.schema import NO_TIME
 from dashboard.figures.graph import COLOURINGS, elements, stylesheet
 from dashboard.library import Library, LoadedRun
+from dashboard.nodes import nodes_in
 from dashboard.page import Context, Page
 from dashboard.pages._graph_view import count_line, legend_items, matches
+from dashboard.pages.critical_path import path_of
 from dashboard.state import Ids, Selection
 from dashboard.words import plain
 
 __all__ = ["PAGE"]
 
-_MODES = {"groups": "Groups", "near": "Neighbourhood", "critical": "Critical path", "path": "Path between two"}
+_MODES = {
+    "groups": "Groups",
+    "near": "Neighbourhood",
+    "critical": "Critical path (dependencies)",
+    "measured": "Critical path (measured)",
+    "path": "Path between two",
+}
 _MAX_OPEN = 200
 
 
@@ -90,12 +98,32 @@ def _first(loaded: LoadedRun, rank: int) -> tuple[int, ...]:
     return tuple(_grouping(loaded, rank).default_expanded(weight))
 
 
+def _marked(loaded: LoadedRun, choice: _Choice, view: GraphView, nodes: Any) -> dict[int, int]:
+    """How many of the chosen nodes each box of a picture stands for."""
+    rows = nodes_in(nodes, choice.at, loaded.run).get(choice.rank)
+    if rows is None:
+        return {}
+    shown = {node.key for node in view.nodes}
+    own = [row for row in shown if row < len(loaded.run.by_rank(choice.rank))]
+    found = {int(row): 1 for row in np.intersect1d(np.array(own, np.int64), rows)}
+    groups, counts = np.unique(
+        _grouping(loaded, choice.rank).representatives(_opened(loaded, choice))[rows], return_counts=True
+    )
+    return found | {key: int(n) for key, n in zip(groups.tolist(), counts, strict=True) if key in shown}
+
+
 def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]:
     """The picture, and a hint where the mode needs something first."""
     trace, grouping, path = loaded.run.by_rank(choice.rank), _grouping(loaded, choice.rank), _path(loaded, choice.rank)
     slack = path.slack_ns
     if choice.mode == "critical" and len(path.rows):
         return chain_view(trace, grouping, path.rows, slack_ns=slack), ""
+    if choice.mode == "measured":
+        measured = path_of(loaded, choice.rank, "measured")
+        known = measured.rows[measured.rows >= 0]
+        if len(known):
+            chain = known[np.sort(np.unique(known, return_index=True)[1])]  # an operator that goes on later stands once
+            return chain_view(trace, grouping, chain, slack_ns=measured.slack_ns), ""
     if choice.mode == "near" and row >= 0:
         return neighbourhood_view(trace, grouping, row, choice.hops, slack_ns=slack), ""
     if choice.mode == "path" and row >= 0 and 0 <= choice.pinned < len(trace):
@@ -104,6 +132,7 @@ def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]
         "near": "Select a node (tap it, or search) to see its neighbourhood; until then the groups are shown.",
         "path": "Tap or find the first node, press “Start here”, then select the second; until then the groups are shown.",
         "critical": "No node has a duration, so there is no critical path; the groups are shown.",
+        "measured": "There is no measured critical path in this trace; the groups are shown.",
     }
     return group_view(trace, grouping, _opened(loaded, choice), slack_ns=slack), hints.get(choice.mode, "")
 
@@ -126,11 +155,17 @@ def layout(context: Context) -> Component:
             dcc.Store(id=PAGE.id("tap")),
             dcc.Store(id=PAGE.id("dbl")),
             dcc.Store(id=PAGE.id("selected"), data=selection.to_data() if selection else None),
+            dcc.Store(id=PAGE.id("nodes"), data=context.state.nodes or None),
             html.Div(_toolbar(context, choice), className="ck-toolbar"),
             html.Div(matches(None, ""), id=PAGE.id("matches"), className="ck-matches"),
             cyto.Cytoscape(
                 id=PAGE.id("cy"),
-                elements=elements(view, colour=choice.colour, selected=row),
+                elements=elements(
+                    view,
+                    colour=choice.colour,
+                    selected=row,
+                    marked=_marked(loaded, choice, view, context.state.nodes),
+                ),
                 stylesheet=stylesheet(context.state.theme),
                 layout={"name": "preset", "fit": True, "padding": 24},
                 style={"width": "100%", "height": "100%"},
@@ -210,7 +245,7 @@ def register(app: Dash, library: Library) -> None:
 
     def draw(
         mode: str, run: str, rank: str, colour: str, hops: str, tapped: Any, collapse: int | None, pin: int | None, selection: Any,
-        runs: list[str], params: dict[str, str] | None, choice: dict[str, Any], theme: str,
+        nodes: Any, runs: list[str], params: dict[str, str] | None, choice: dict[str, Any], theme: str,
     ) -> Any:  # fmt: skip
         del collapse, pin, theme
         changed = {**(params or {}), "mode": mode, "show": run, "rank": rank, "colour": colour, "hops": hops}
@@ -226,7 +261,7 @@ def register(app: Dash, library: Library) -> None:
             changed["open"] = _toggled(choice["open"], int(tapped["key"]))
         if cause == "pin" and chosen is not None:
             changed |= {"from": str(chosen.row), "mode": "path"}
-        return _answer(library, runs, changed, chosen, moved=cause != "selected")
+        return _answer(library, runs, changed, chosen, nodes, moved=cause not in ("selected", "nodes"))
 
     inputs = [Input(PAGE.id(name), "value") for name in ("mode", "run", "rank", "colour", "hops")]
     app.callback(
@@ -244,18 +279,20 @@ def register(app: Dash, library: Library) -> None:
         Input(PAGE.id("collapse"), "n_clicks"),
         Input(PAGE.id("pin"), "n_clicks"),
         Input(PAGE.id("selected"), "data"),
+        Input(PAGE.id("nodes"), "data"),
         State(Ids.RUNS, "data"),
         State(Ids.PARAMS, "data"),
         State(PAGE.id("choice"), "data"),
         State(Ids.THEME, "data"),
         prevent_initial_call=True,
     )(draw)
-    app.clientside_callback(
-        ClientsideFunction("ckGraph", "follow"),
-        Output(PAGE.id("selected"), "data"),
-        Input(Ids.SELECTION, "data"),
-        prevent_initial_call=True,
-    )
+    for mine, shared in (("selected", Ids.SELECTION), ("nodes", Ids.NODES)):
+        app.clientside_callback(
+            ClientsideFunction("ckGraph", "follow"),
+            Output(PAGE.id(mine), "data"),
+            Input(shared, "data"),
+            prevent_initial_call=True,
+        )
     _register_taps(app, library)
 
 
@@ -265,7 +302,9 @@ def _toggled(opened: list[int], key: int) -> str:
     return ".".join(map(str, kept[-_MAX_OPEN:]))
 
 
-def _answer(library: Library, runs: list[str], params: dict[str, str], chosen: Selection | None, *, moved: bool) -> Any:
+def _answer(
+    library: Library, runs: list[str], params: dict[str, str], chosen: Selection | None, nodes: Any, *, moved: bool
+) -> Any:
     """New picture for changed params; the view is fitted only where the picture itself changed."""
     loaded_runs = tuple(library.get(ref) for ref in runs)
     choice = _Choice.of(params, loaded_runs)
@@ -275,7 +314,7 @@ def _answer(library: Library, runs: list[str], params: dict[str, str], chosen: S
     fit = moved or choice.mode in ("near", "path")
     ranks = [{"label": f"rank {rank}", "value": str(rank)} for rank in loaded.run.ranks]
     return (
-        elements(view, colour=choice.colour, selected=row),
+        elements(view, colour=choice.colour, selected=row, marked=_marked(loaded, choice, view, nodes)),
         {"name": "preset", "fit": fit, "padding": 24},
         legend_items(view, choice.colour),
         count_line(view, loaded.run, choice.rank, hint),

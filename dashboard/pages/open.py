@@ -54,7 +54,8 @@ def layout(context: Context) -> Component:
 
 _INTRO = (
     "Chakra .et and JSON, PyTorch profiler (Kineto) and Chrome JSON, TensorFlow and JAX XPlane, FlexFlow task graphs, "
-    "ASTRA-sim workloads; plain, gz, zst, bz2 or xz. The files of one folder that differ only in a rank are one run."
+    "ASTRA-sim workloads and logs; plain, gz, zst, bz2 or xz. The files of one folder that differ only in a rank are one "
+    "run; PyTorch execution traces and profiles of the same ranks are linked."
 )
 
 

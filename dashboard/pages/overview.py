@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 import plotly.graph_objects as go
-from dash import ALL, MATCH, Dash, Input, Output, ctx, dcc, html, no_update
+from dash import Dash, dcc, html
 from dash.development.base_component import Component
 
 from chakra_core.analysis.breakdown import Breakdown, breakdowns
+from chakra_core.analysis.findings import Finding
 from chakra_core.analysis.operators import Operators, by_category, kernels, top_operators
+from chakra_core.analysis.scope import WHOLE, Scope, traces_in
 from chakra_core.schema import Category, Severity
 from chakra_core.trace import HealthFinding, Run, Trace
 from dashboard.figures.bars import Bar, breakdown_bars, grouped_bars
 from dashboard.figures.categories import category_bars
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
-from dashboard.pages._overview_tables import KINDS, kernel_table, operator_table
-from dashboard.pointers import Pointer, pointers
-from dashboard.state import Ids
+from dashboard.pages._findings_view import findings_of, place_data
+from dashboard.pages._overview_tables import kernel_table, operator_table
+from dashboard.scopes import scope_in
 from dashboard.words import count, duration, plain
 
 __all__ = ["PAGE"]
 
+T = TypeVar("T")
+_FIRST = 6
+"""Findings shown under *Look here first*."""
 _RANK_BARS = 64
 _HOST_BARS = 12
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
@@ -31,12 +36,16 @@ _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 def layout(context: Context) -> Component:
     """One section per open run."""
-    return html.Div([_run(loaded, at, context.state.theme) for at, loaded in enumerate(context.runs)])
+    shown = [
+        _run(loaded, at, context.state.theme, scope_in(context.state, loaded, at))
+        for at, loaded in enumerate(context.runs)
+    ]
+    return html.Div(shown)
 
 
-def _run(loaded: LoadedRun, at: int, theme: str) -> Component:
+def _run(loaded: LoadedRun, at: int, theme: str, scope: Scope) -> Component:
     run = loaded.run
-    parts = loaded.result("breakdowns", breakdowns)
+    parts = _within(loaded, "breakdowns", scope, lambda run: breakdowns(run, scope))
     return html.Section(
         [
             html.Div(
@@ -51,11 +60,12 @@ def _run(loaded: LoadedRun, at: int, theme: str) -> Component:
             html.Div(
                 [
                     html.Div(
-                        [_look_first(loaded, at), _health(run, at), _operators(loaded, at, theme)],
+                        [_look_first(loaded, at, scope), _health(run, at), _operators(loaded, at, theme, scope)],
                         className="ck-column",
                     ),
                     html.Div(
-                        [*_where_time_goes(loaded, parts, theme), _kernels(loaded, at, theme)], className="ck-column"
+                        [*_where_time_goes(loaded, parts, theme, scope), _kernels(loaded, at, theme, scope)],
+                        className="ck-column",
                     ),
                 ],
                 className="ck-columns",
@@ -78,9 +88,21 @@ def _facts(run: Run) -> Component:
         ("Span", duration(run.span_ns) if run.span_ns else "no times"),
         ("Times are", f"{run.time_kind}{_TIME_WORDS[str(run.time_kind)]}"),
     ]
+    if linked := _linked(run):
+        cells.append(("Host and device linked", linked))
     return html.Dl(
         [html.Div([html.Dt(name), html.Dd(plain(text, 300))]) for name, text in cells], className="ck-fact-row"
     )
+
+
+def _linked(run: Run) -> str:
+    """How host traces and profiles were put together; empty where nothing was."""
+    found = [link for trace in run.traces if isinstance(link := trace.meta.details.get("link"), dict)]
+    if not found:
+        return ""
+    matched, operators = sum(link["matched"] for link in found), sum(link["operators"] for link in found)
+    methods = ", ".join(dict.fromkeys(str(link["method"]) for link in found))
+    return f"{matched:,} of {count(operators, 'operator')} by {methods}"
 
 
 _TIME_WORDS = {
@@ -96,11 +118,16 @@ def _ranks(run: Run) -> str:
     return f"{len(run.traces):,} of {world:,}" if world > len(run.traces) else have
 
 
-def _where_time_goes(loaded: LoadedRun, parts: dict[int, Breakdown], theme: str) -> list[Component]:
+def _within(loaded: LoadedRun, key: Hashable, scope: Scope, compute: Callable[[Run], T]) -> T:
+    """A result; that of the whole run is kept."""
+    return loaded.result(key, compute) if scope == WHOLE else compute(loaded.run)
+
+
+def _where_time_goes(loaded: LoadedRun, parts: dict[int, Breakdown], theme: str, scope: Scope) -> list[Component]:
     """Device time by part and by kind of work; on a trace without device work, host time by operator."""
     if any(len(trace.device_rows) for trace in loaded.run.traces):
-        return [_time(parts, theme), _categories(loaded, theme)]
-    operators = _operators_of(loaded)
+        return [_time(parts, theme), _categories(loaded, theme, scope)]
+    operators = _operators_of(loaded, scope)
     longest = sorted(range(len(operators)), key=lambda at: -int(operators.self_ns[at]))[:_HOST_BARS]
     shown = [at for at in longest if operators.self_ns[at] > 0]
     said = html.P("The trace records no device work, so there is no breakdown of device time.", className="ck-hint")
@@ -109,7 +136,7 @@ def _where_time_goes(loaded: LoadedRun, parts: dict[int, Breakdown], theme: str)
     bars = grouped_bars(
         [operators.names[at] for at in shown], {"self time": [int(operators.self_ns[at]) for at in shown]}, theme
     )
-    note = f"{_whose(loaded.run)}self time of the first {len(shown)} of {count(len(operators), 'operator')}"
+    note = f"{_whose(loaded.run, scope)}self time of the first {len(shown)} of {count(len(operators), 'operator')}"
     return [_card("Where host time goes", html.Div([said, _graph(bars)]), note)]
 
 
@@ -126,8 +153,8 @@ def _time(parts: dict[int, Breakdown], theme: str) -> Component:
     return _card("Where device time goes", _graph(breakdown_bars(bars, theme)), note)
 
 
-def _categories(loaded: LoadedRun, theme: str) -> Component:
-    totals = loaded.result("by-category", _categories_of)
+def _categories(loaded: LoadedRun, theme: str, scope: Scope) -> Component:
+    totals = _within(loaded, "by-category", scope, lambda run: _categories_of(run, scope))
     if not totals:
         return _card("Time by kind of work", html.P("No device work has a duration.", className="ck-hint"))
     return _card(
@@ -137,10 +164,10 @@ def _categories(loaded: LoadedRun, theme: str) -> Component:
     )
 
 
-def _categories_of(run: Run) -> dict[Category, int]:
+def _categories_of(run: Run, scope: Scope) -> dict[Category, int]:
     totals: dict[Category, int] = {}
-    for trace in run.traces:
-        for category, spent in by_category(trace).items():
+    for _, trace in traces_in(run, scope):
+        for category, spent in by_category(trace, scope).items():
             totals[category] = totals.get(category, 0) + spent
     return dict(sorted(totals.items(), key=lambda pair: -pair[1]))
 
@@ -159,24 +186,28 @@ def _card(title: str, content: Component, note: str = "") -> Component:
     )
 
 
-def _look_first(loaded: LoadedRun, at: int) -> Component:
-    found = loaded.result("pointers", pointers)
-    if not found:
+def _look_first(loaded: LoadedRun, at: int, scope: Scope) -> Component:
+    """The damage of the file, then the first findings of the Findings page."""
+    run = loaded.run
+    errors = [one for trace in run.traces for one in trace.health] + list(run.health)
+    damage = [one.message for one in errors if one.severity == Severity.ERROR][:1]
+    lines = [html.Li([html.Strong("The trace is damaged"), html.Span(plain(text, 500))]) for text in damage]
+    lines += [_pointer(loaded, one, at) for one in findings_of(loaded, scope)[:_FIRST]]
+    if not lines:
         return _card("Look here first", html.P("Nothing stands out.", className="ck-hint"))
-    return _card("Look here first", html.Ol([_pointer(pointer, at) for pointer in found], className="ck-pointers"))
+    more = html.A("All findings", href="/findings", className="ck-link ck-note", **{"data-page": "findings"})
+    return _card("Look here first", html.Div([html.Ol(lines, className="ck-pointers"), more]))
 
 
-def _pointer(pointer: Pointer, at: int) -> Component:
-    data: dict[str, Any] = {"data-goto": pointer.page}
-    if pointer.row >= 0:
-        data |= {"data-run": str(at), "data-rank": str(pointer.rank), "data-row": str(pointer.row)}
-    if pointer.window is not None:
-        data |= {"data-t0": str(pointer.window[0]), "data-t1": str(pointer.window[1])}
+def _pointer(loaded: LoadedRun, finding: Finding, at: int) -> Component:
+    saved = "" if finding.saving_ns < 0 else f" \N{MIDDLE DOT} up to {duration(finding.saving_ns)}"
     return html.Li(
         [
-            html.Strong(plain(pointer.title, 200)),
-            html.Span(plain(pointer.text, 500)),
-            html.Button(pointer.action, className="ck-button ck-small", **data),
+            html.Strong([plain(finding.title, 200), html.Span(saved, className="ck-note")]),
+            html.Span(plain(finding.text, 500)),
+            html.Button(
+                "Show it", className="ck-button ck-small", **place_data(finding, loaded.run, at, finding.place.page)
+            ),
         ]
     )
 
@@ -231,45 +262,36 @@ def _finding(trace: Trace | None, finding: HealthFinding, ranks: int, at: int) -
     )
 
 
-def _operators(loaded: LoadedRun, at: int, theme: str) -> Component:
-    rank = loaded.run.ranks[0]
-    return operator_table(_operators_of(loaded), at, rank, theme, _whose(loaded.run))
+def _operators(loaded: LoadedRun, at: int, theme: str, scope: Scope) -> Component:
+    rank = _rank_in(loaded.run, scope)
+    return operator_table(
+        _operators_of(loaded, scope), loaded.run.by_rank(rank), at, rank, theme, _whose(loaded.run, scope)
+    )
 
 
-def _operators_of(loaded: LoadedRun) -> Operators:
-    rank = loaded.run.ranks[0]
-    return loaded.result(("operators", rank), lambda run: top_operators(run.by_rank(rank)))
+def _operators_of(loaded: LoadedRun, scope: Scope) -> Operators:
+    rank = _rank_in(loaded.run, scope)
+    return _within(loaded, ("operators", rank), scope, lambda run: top_operators(run.by_rank(rank), scope))
 
 
-def _kernels(loaded: LoadedRun, at: int, theme: str) -> Component:
-    rank = loaded.run.ranks[0]
-    found = loaded.result(("kernels", rank), lambda run: kernels(run.by_rank(rank)))
-    return kernel_table(found, at, rank, theme, _whose(loaded.run))
+def _kernels(loaded: LoadedRun, at: int, theme: str, scope: Scope) -> Component:
+    rank = _rank_in(loaded.run, scope)
+    found = _within(loaded, ("kernels", rank), scope, lambda run: kernels(run.by_rank(rank), scope))
+    return kernel_table(found, loaded.run.by_rank(rank), at, rank, theme, _whose(loaded.run, scope))
 
 
-def _whose(run: Run) -> str:
-    return f"rank {run.ranks[0]}, " if len(run.traces) > 1 else ""
+def _rank_in(run: Run, scope: Scope) -> int:
+    """The first rank in the scope, or the first of all where it holds none."""
+    return next((rank for rank in run.ranks if scope.has_rank(rank)), run.ranks[0])
+
+
+def _whose(run: Run, scope: Scope) -> str:
+    return f"rank {_rank_in(run, scope)}, " if len(run.traces) > 1 else ""
 
 
 def register(app: Dash, library: Library) -> None:
-    """Connect the tables: a row selects its node."""
-    del library
-    for kind in KINDS:
-        app.callback(
-            Output(Ids.SELECTION, "data", allow_duplicate=True),
-            Input({"type": kind, "at": ALL}, "selectedRows"),
-            prevent_initial_call=True,
-        )(_select)
-        app.callback(
-            Output({"type": kind, "at": MATCH}, "exportDataAsCsv"),
-            Input({"type": f"{kind}-csv", "at": MATCH}, "n_clicks"),
-            prevent_initial_call=True,
-        )(bool)
+    """Nothing to connect: the shell connects tables and buttons."""
+    del app, library
 
 
-def _select(chosen: list[list[dict[str, Any]] | None]) -> Any:
-    rows = [row for rows in chosen for row in rows or [] if ctx.triggered[0]["value"] == rows]
-    return {key: rows[0][key] for key in ("run", "rank", "row")} if rows else no_update
-
-
-PAGE = Page("overview", "Overview", "overview", layout, register, section="View")
+PAGE = Page("overview", "Overview", "overview", layout, register, section="View", scoped=True)

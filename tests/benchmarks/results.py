@@ -22,6 +22,8 @@ _WHAT = {
     "et_parse": "floor: upb `ParseFromString` of every message",
     "et_scan": "**ours: columns**",
     "et_trace": "**ours: ready Trace**",
+    "first_opening": "ours: first opening, times reconstructed where there are none, kept in the store",
+    "second_opening": "**ours: second opening, from the store**",
     "et_loop": "peer: loop over protobuf messages, same columns",
     "Chakra": "peer: Chakra's protolib, messages decoded, no columns",
     "kineto_floor": "floor: inflate and msgspec typed decode",
@@ -105,6 +107,8 @@ def _et_checks(found: _Found) -> Iterable[tuple[str, str, str, bool]]:
     above = (row["peak_mb"] - row["before_mb"]) * 1.048576 - row["columns_mb"]
     share = above / row["file_mb"]
     yield ".et: peak above the columns, of the file's size", "≤ 0.5", f"{share:.2f}", share <= 0.5
+    again = et["second_opening"]["seconds"]
+    yield ".et: second opening", "≤ 0.3 s", f"{again:.2f} s", again <= 0.3
     last = found["growth_et"][-1]
     text = f"{last['seconds']:.1f} s, {last['peak_mb'] / 1000:.1f} GB, {last['progress']:,} reports of progress"
     what = f".et: {last['nodes']:,} nodes, {last['file_mb'] / 1000:.1f} GB, opens"
@@ -227,9 +231,14 @@ def _growth(found: _Found) -> str:
     lines = [
         "## Growth\n",
         "![time and memory over the number of events](growth.svg)\n",
-        "Up to the ready Trace; the run of three that took the fewest seconds of processor, for what others do on the",
-        "machine only ever adds. *Off* is the distance from the straight line a + b n that fits best; dotted in the plot:",
-        "exact proportion. Nodes of a Kineto file are fewer than its events (flows, instants).\n",
+        textwrap.fill(
+            "Up to the ready Trace; of three runs (one where it takes more than 20 s) the one with the fewest seconds of "
+            "processor, for what others do on the machine only ever adds. *Off* is the distance from the straight line "
+            "a + b n that fits best; dotted in the plot: exact proportion. Nodes of a Kineto file are fewer than its "
+            "events (flows, instants).",
+            118,
+        )
+        + "\n",
         "| file | nodes | MB | s | s of processor | off | ns a node | peak MB | off | B a node |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

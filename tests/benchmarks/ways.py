@@ -27,6 +27,7 @@ from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.readers.kineto import KinetoReader
 from chakra_core.readers.proto import chakra_v1_pb2 as v1
 from chakra_core.schema import COLUMNS
+from chakra_core.store import Store
 from chakra_core.trace import Trace
 
 __all__ = ["WAYS", "peak_mb"]
@@ -159,6 +160,16 @@ def kineto_trace(path: Path) -> dict[str, Any]:
     return {**told, "seconds": read, "breakdown_s": time.perf_counter() - _began[0] - read}
 
 
+def first_opening(path: Path) -> dict[str, Any]:
+    """Ours: opened as the server does, schedule made where there are no times, and kept in the store."""
+    return _tell(Store(path.with_name("store")).open_run([path]).traces[0])
+
+
+def second_opening(path: Path) -> dict[str, Any]:
+    """Ours: opened from the store, which ``first_opening`` filled."""
+    return first_opening(path)
+
+
 WAYS: dict[str, Callable[[Path], Any]] = {
     way.__name__: way
     for way in (
@@ -171,6 +182,8 @@ WAYS: dict[str, Callable[[Path], Any]] = {
         kineto_floor,
         kineto_json,
         kineto_trace,
+        first_opening,
+        second_opening,
     )
 }
 
@@ -191,8 +204,8 @@ def peak_mb() -> float:
 def main() -> None:
     """Run one way."""
     name, path = sys.argv[1], Path(sys.argv[2])
-    small = path.with_name("small.et" if name.startswith("et") else "small.json")
-    if name in ("et_scan", "et_trace", "kineto_trace"):
+    small = path.with_name("small.et" if path.suffix == ".et" else "small.json")
+    if name in ("et_scan", "et_trace", "kineto_trace", "first_opening", "second_opening"):
         WAYS[name](small)
     before = peak_mb()
     _restart()

@@ -14,8 +14,12 @@ RUN = "samples/transformer_dp2_tp4_simulated_h100"
 
 
 def at_node(page, selector: str) -> tuple[float, float]:
-    """Where on the screen the first matching box is."""
-    until(page, "(selector) => !!window.ckCy && window.ckCy.nodes(selector).length > 0", selector)
+    """Where on the screen the first matching box is, once the picture rests."""
+    until(
+        page,
+        "(selector) => !!window.ckCy && window.ckCy.nodes(selector).length > 0 && window.ckGraphStill()",
+        selector,
+    )
     spot = page.evaluate(
         "(selector) => { const p = window.ckCy.nodes(selector)[0].renderedPosition();"
         " const box = document.getElementById('graph-cy').getBoundingClientRect();"

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 def test_a_row_of_a_table_selects_the_longest_instance(page, base_url):
     open_run(page, base_url, "built/ranks")
     page.locator(".ag-row [col-id=name]:has-text('gemm')").last.click()
-    page.wait_for_url(re.compile(r"node=0\.0\.1$"))
+    page.wait_for_url(re.compile(r"node=0\.0\.1&nodes=0\.0\.n\d+$"))
     assert page.locator("#details h3").first.inner_text() == "gemm"
     assert "400 ns" in page.locator("#details").inner_text()
 
@@ -83,8 +83,8 @@ def test_an_exported_time_is_in_the_unit_of_its_header(page, base_url):
     assert round(float(first[at]), 3) == float(shown.replace(",", ""))
 
 
-def test_a_pointer_leads_to_the_view_that_proves_it(page, base_url):
+def test_a_finding_leads_to_the_view_that_proves_it(page, base_url):
     open_run(page, base_url, "samples/transformer_dp2_tp4_simulated_h100")
-    page.click(".ck-pointers li:has-text('The worst stretch') button")
-    page.wait_for_url(re.compile(r"/timeline\?run=[^&]+&node=0\.\d+\.\d+&t=\d+-\d+|/timeline\?run=[^&]+&t=\d+-\d+"))
+    page.click(".ck-pointers li:has-text('Exposed communication') button")
+    page.wait_for_url(re.compile(r"/timeline\?run=[^&]+&node=0\.\d+\.\d+&t=\d+-\d+"))
     page.wait_for_selector(".ck-page-timeline")
