@@ -165,6 +165,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("dur_ns", np.int64, 0, "ns", "duration; never negative"),
     Column("parent", np.int32, -1, "", "row of the enclosing operator; for a device node, of its launch; -1: none"),
     Column("shape", np.int32, -1, "", "index into Trace.shapes (input shapes and types); -1: not recorded"),
+    Column("inputs", np.int32, -1, "", "index into Trace.inputs (all that is said of the inputs); -1: not recorded"),
     Column("comm_op", np.int8, int(CommOp.NONE), "", "CommOp"),
     Column("comm_bytes", np.int64, -1, "B", "message size as the source defines it; -1: unknown"),
     Column("comm_group", np.int32, -1, "", "index into meta.groups; -1: unknown (all ranks)"),

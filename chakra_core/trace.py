@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "INPUT_SEPARATOR",
     "AttributeSource",
     "Columns",
     "Edges",
@@ -41,6 +42,9 @@ U64 = NDArray[np.uint64]
 
 AttributeSource = Callable[[int], dict[str, Any]]
 """Decodes, on demand, everything the file says about the node in a row; values are JSON-safe."""
+
+INPUT_SEPARATOR = "\x1f"
+"""Between the shapes, the types and the values in an entry of ``Trace.inputs``."""
 
 _EXAMPLES = 20
 
@@ -65,6 +69,7 @@ class Columns:
     dur_ns: I64
     parent: I32
     shape: I32
+    inputs: I32
     comm_op: I8
     comm_bytes: I64
     comm_group: I32
@@ -220,7 +225,12 @@ class TraceMeta:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One rank's nodes, dependencies and what is known of them. Never changed after it is made."""
+    """One rank's nodes, dependencies and what is known of them. Never changed after it is made.
+
+    ``inputs`` are what the file says of an operator's inputs, as it stands there: the lists of shapes, of types and
+    (where it has them in one place) of values, with ``INPUT_SEPARATOR`` between;
+    :mod:`chakra_core.analysis.flops.operands` reads them.
+    """
 
     columns: Columns
     names: tuple[str, ...]
@@ -228,6 +238,7 @@ class Trace:
     edges: Edges
     meta: TraceMeta
     shapes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     health: tuple[HealthFinding, ...] = ()
     markers: Markers | None = None
     attributes_of: AttributeSource = no_attributes

@@ -40,7 +40,7 @@ def make_trace(
             "category": default if comm == CommOp.NONE else Category.COMMUNICATION,
             "kind": NodeKind.COMP if comm == CommOp.NONE else NodeKind.COMM_COLL,
             "parent": -1, "comm_op": comm, "comm_bytes": -1, "comm_group": -1, "comm_seq": -1, "comm_peer": -1,
-            "flops": -1, "bytes_accessed": -1, "correlation": -1, "shape": -1, "comm_tag": -1,
+            "flops": -1, "bytes_accessed": -1, "correlation": -1, "shape": -1, "inputs": -1, "comm_tag": -1,
             **entry,
         }  # fmt: skip
         row["name"] = names.index(entry["name"])

@@ -246,3 +246,15 @@ def test_sizes(text, expected):
 def test_what_is_no_size(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is no size; write 4G"):
         size(text)
+
+
+def test_host_trace_and_profile_are_linked_together(capsys: pytest.CaptureFixture[str]):
+    source = samples_root() / "pytorch_cpu_step"
+    pair = [str(next((source / "host").iterdir())), str(source / "kineto.json.gz")]
+    status, document = run_json(capsys, "info", *pair, "--together")
+    assert status == 0
+    (trace,) = document["traces"]
+    assert trace["link"]["method"] == "record function id"
+    assert trace["link"]["share"] > 0.99
+    status, document = run_json(capsys, "info", *pair)
+    assert [one["link"] for one in document["traces"]] == [None, None]

@@ -177,6 +177,20 @@ def test_files_of_different_runs_are_refused_with_the_evidence(corpus):
         match(host, rank1)
 
 
+@pytest.mark.parametrize(
+    ("host", "device"),
+    [
+        ("collected/pytorch_2.13/single/et_host.json", "collected/pytorch_2.13/ddp4/kineto_0.json"),
+        ("collected/pytorch_2.13/ddp4/et_host_0.json", "collected/pytorch_2.13/single/kineto.json"),
+        ("collected/pytorch_2.13/single/et_host.json", "repro/base_kineto.json"),
+        ("collected/pytorch_2.13/ddp4/et_host_0.json", "repro/base_kineto.json"),
+    ],
+)
+def test_like_models_are_not_taken_for_a_pair(corpus, host, device):
+    with pytest.raises(LinkRefused, match=r"only these agree|of rank"):
+        link(*open_pair(corpus / host, corpus / device))
+
+
 def test_a_refused_pair_opens_as_the_profile_with_a_finding(corpus, tmp_path):
     shutil.copy(corpus / "repro/base_host.json", tmp_path / "host.json")
     shutil.copy(corpus / "collected/pytorch_2.13/single/kineto.json", tmp_path / "kineto.json")

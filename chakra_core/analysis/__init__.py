@@ -12,7 +12,9 @@ __all__ = ["ANALYSES", "analyse_trace"]
 
 ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.breakdown",
+    "chakra_core.analysis.overlap",
     "chakra_core.analysis.operators",
+    "chakra_core.analysis.roofline",
     "chakra_core.analysis.critical_path",
     "chakra_core.analysis.launch",
     "chakra_core.analysis.host",

@@ -175,7 +175,7 @@ def as_json(trace: Trace, scope: Scope = WHOLE) -> dict[str, Any]:
             "measured": measured_path.as_json(trace, scope),
             "dependency": {
                 "length_ns": path.length_ns,
-                "nodes": len(np.unique(path.rows)),
+                "nodes": measured_path.nodes_on(path.rows, len(trace)),
                 "by_category": by_category,
                 "ignored_edges": path.ignored_edges,
             },

@@ -248,6 +248,13 @@ def solve(graph: MeasuredGraph, nodes: int, weight: I64 | None = None) -> Measur
     )  # fmt: skip
 
 
+def length_of(graph: MeasuredGraph) -> int:
+    """Length of the longest path alone, in ns: several times faster than ``solve``."""
+    edges = graph.edges
+    reached, via = np.zeros(len(graph.time_ns), np.int64), np.empty(len(graph.time_ns), np.int64)
+    return int(reached[forward(edges.ptr, edges.source, edges.weight, reached, via)]) if len(graph) else 0
+
+
 def measured_path(trace: Trace, scope: Scope = WHOLE, *, between_operators: bool = False) -> MeasuredPath:
     """The measured critical path of a trace and every node's slack. O(n log n)."""
     return solve(measured_graph(trace, scope, between_operators=between_operators), len(trace))
@@ -260,13 +267,20 @@ def causes_of(path: MeasuredPath) -> dict[str, int]:
     return {cause: int(total) for cause, total in zip(CAUSES, totals, strict=True) if total}
 
 
+def nodes_on(rows: I64, nodes: int) -> int:
+    """How many different nodes a path visits; rows of -1 are none."""
+    met = np.zeros(nodes + 1, np.bool_)
+    met[rows] = True
+    return int(met[:nodes].sum())
+
+
 def as_json(trace: Trace, scope: Scope = WHOLE) -> dict[str, Any]:
     """What the command line's ``analyze`` says under ``critical_path.measured``."""
     path = measured_path(trace, scope)
     return {
         "length_ns": path.length_ns,
         "elapsed_ns": path.elapsed_ns,
-        "nodes": len(np.unique(path.rows[path.rows >= 0])),
+        "nodes": nodes_on(path.rows, len(trace)),
         "by_cause": causes_of(path),
         "reason": path.reason,
         "clipped": path.clipped,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.analysis.measured_path import CAUSES, MeasuredGraph, MeasuredPath, solve
+from chakra_core.analysis.measured_path import CAUSES, MeasuredGraph, MeasuredPath, length_of, solve
 from chakra_core.errors import ChakraError
 from chakra_core.schema import Category
 from chakra_core.trace import Trace
@@ -68,9 +68,8 @@ def what_if(trace: Trace, graph: MeasuredGraph, factors: Factors) -> WhatIf:
         ChakraError: a factor is negative or no number, or names no cause.
     """
     _check(factors)
-    before = solve(graph, len(trace))
     if not len(graph):
-        return WhatIf(0, before)
+        return WhatIf(0, solve(graph, len(trace)))
     edges = graph.edges
     by_cause = np.array([factors.causes.get(cause, 1.0) for cause in CAUSES])
     scale = by_cause[edges.cause]
@@ -79,7 +78,7 @@ def what_if(trace: Trace, graph: MeasuredGraph, factors: Factors) -> WhatIf:
         works = np.array([cause not in _WAITS for cause in CAUSES])
         scale = np.where(works[edges.cause], scale * own[edges.slot], scale)
     weight = np.where(scale == 1.0, edges.weight, np.rint(edges.weight * scale).astype(np.int64))
-    return WhatIf(before.length_ns, solve(graph, len(trace), weight))
+    return WhatIf(length_of(graph), solve(graph, len(trace), weight))
 
 
 def _check(factors: Factors) -> None:

@@ -73,6 +73,7 @@ class _Linked:
         self.from_host[found.host] = self.from_device[found.device]
         self.names, self.name_of = _merged_texts(device.names, host.names)
         self.shapes, self.shape_of = _merged_texts(device.shapes, host.shapes)
+        self.inputs, self.input_of = _merged_texts(device.inputs, host.inputs)
 
     def trace(self) -> Trace:
         """The result."""
@@ -82,7 +83,7 @@ class _Linked:
         rows = (_inverse(self.from_host, self.n), _inverse(self.from_device, self.n))
         meta = self.device.meta
         return Trace(
-            columns=columns, names=self.names, lanes=self.device.lanes, edges=edges, shapes=self.shapes,
+            columns=columns, names=self.names, lanes=self.device.lanes, edges=edges, shapes=self.shapes, inputs=self.inputs,
             meta=dataclasses.replace(
                 meta, format="pytorch-et + kineto", schema=self.host.meta.schema, groups=groups,
                 rank=meta.rank if meta.rank >= 0 else self.host.meta.rank,
@@ -113,6 +114,7 @@ class _Linked:
         count = len(self.kept)
         arrays["name"][count:] = self.name_of[arrays["name"][count:]]
         arrays["shape"][count:] = self.shape_of[arrays["shape"][count:]]
+        arrays["inputs"][count:] = self.input_of[arrays["inputs"][count:]]
         arrays["lane"][count:] = -1
         self._set_ids(arrays["id"])
         arrays["parent"] = self._parents()
@@ -148,6 +150,8 @@ class _Linked:
         c = self.host.columns
         lacks = arrays["shape"][here] < 0
         arrays["shape"][here[lacks]] = self.shape_of[c.shape[there[lacks]]]
+        lacks = arrays["inputs"][here] < 0
+        arrays["inputs"][here[lacks]] = self.input_of[c.inputs[there[lacks]]]
         calls = (arrays["comm_op"][here] == CommOp.NONE) & (c.comm_op[there] != CommOp.NONE)
         group = np.where(c.comm_group >= 0, group_of[np.maximum(c.comm_group, 0)] if len(group_of) else -1, -1)
         source = {name: getattr(c, name) for name in _COMM} | {"comm_group": group}

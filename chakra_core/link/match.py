@@ -33,6 +33,9 @@ LEAST = 0.5
 _SURE = 0.98
 """Matched share at which no less sure way is tried."""
 
+_ORDERED = 0.9
+"""Share that the order of names must reach."""
+
 _VOTERS = 2000
 _EACH = 4000
 _GRAM = 6
@@ -99,14 +102,21 @@ def match(host: Trace, device: Trace) -> Match:
         if tried[-1].share >= _SURE:
             return tried[-1]
     tried.append(_by_order(ours, _in_time(device, theirs)))
-    best = max(tried, key=lambda found: len(found.host))
-    if best.share >= LEAST:
+    best = max((found for found in tried if _holds(found)), key=lambda found: len(found.host), default=None)
+    if best is not None:
         return best
     said = ", ".join(f"{len(one.host):,} by {one.method}" for one in tried)
     raise LinkRefused(
         f"{host.meta.path} and {device.meta.path} are not of one run: of {len(ours.rows):,} operators and "
         f"{len(theirs.rows):,} events only these agree: {said}. Give the host and device trace of the same steps and rank."
     )
+
+
+def _holds(found: Match) -> bool:
+    """Whether so many agree that it cannot be chance: of like models, operators also come in like order."""
+    if found.method == "order":
+        return found.share >= _ORDERED and 2 * len(found.host) >= found.operators
+    return found.share >= LEAST
 
 
 def _operators(host: Trace) -> I64:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SEPARATOR", "signature", "signatures"]
+from chakra_core.trace import INPUT_SEPARATOR
 
-SEPARATOR = "\x1f"
+__all__ = ["SEPARATOR", "input_texts", "signature", "signatures"]
+
+SEPARATOR = INPUT_SEPARATOR
 """Between the shapes and the types in the text that a node's inputs are interned as."""
 
 _SHORT = {
@@ -46,3 +48,11 @@ def signatures(inputs: NDArray[np.int64], texts: Sequence[str]) -> tuple[tuple[s
         if text:
             by_text[number] = made.setdefault(text, len(made))
     return tuple(made), by_text[inputs]
+
+
+def input_texts(inputs: NDArray[np.int64], texts: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The distinct texts about inputs, and which one each node has (-1: none)."""
+    used = [number for number in np.unique(inputs[inputs >= 0]).tolist() if SEPARATOR in texts[number]]
+    place = np.full(len(texts) + 1, -1, np.int64)
+    place[used] = np.arange(len(used))
+    return tuple(texts[number] for number in used), place[inputs]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakra_core.readers import _et_groups as groups
 from chakra_core.readers._et_edges import edges_of, rows_of
-from chakra_core.readers._et_shapes import signatures
+from chakra_core.readers._et_shapes import input_texts, signatures
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind, NodeKind, Severity, TimeKind
 from chakra_core.trace import AttributeSource, Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
 
@@ -189,18 +189,19 @@ def make_trace(
     start, dur = _times(table, health)
     comm = _communication(table)
     shape_texts, shape = _own_shapes(table, facts) or signatures(table.inputs, table.texts)
+    said, inputs = input_texts(table.inputs, table.texts)
     kind = np.clip(_kinds(table, comm["comm_op"]), 0, 127)
     has_times = bool((start != NO_TIME).any())
     stated = str(facts.get("time_kind", ""))
     parent = _parents(table, domain, edges, derive="time_kind" not in facts)
     columns = Columns.build(
         len(table), id=table.id, name=table.name, kind=kind, domain=domain, category=category, lane=lane,
-        start_ns=start, dur_ns=dur, parent=parent, shape=shape, comm_group=group,
+        start_ns=start, dur_ns=dur, parent=parent, shape=shape, inputs=inputs, comm_group=group,
         flops=table.integer("num_ops"), bytes_accessed=table.integer("tensor_size"),
         correlation=table.integer("correlation"), comm_seq=table.integer("comm_seq"), **comm,
     )  # fmt: skip
     return Trace(
-        columns=columns, names=tuple(table.texts), lanes=lanes, edges=edges, shapes=shape_texts,
+        columns=columns, names=tuple(table.texts), lanes=lanes, edges=edges, shapes=shape_texts, inputs=said,
         meta=TraceMeta(
             path=str(path), format=format_name, schema=schema, rank=groups.rank_of(path, facts),
             world_size=groups.whole(facts.get("world_size")), hardware=str(facts.get("hardware", "")),

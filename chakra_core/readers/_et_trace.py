@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -20,7 +21,7 @@ from chakra_core.readers._kineto_kinds import KINDS, rank_in_name
 from chakra_core.readers.base import Source
 from chakra_core.readers.pytorch_et import NodeAttributes
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind, NodeKind, Severity
-from chakra_core.trace import Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
+from chakra_core.trace import INPUT_SEPARATOR, Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
 
 __all__ = ["KNOWN_SCHEMAS", "assemble"]
 
@@ -96,6 +97,7 @@ class _Assembly:
         names = list(dict.fromkeys(node.name for node in self.nodes))
         place = {name: at for at, name in enumerate(names)}
         shape, shapes = self._shapes()
+        said, inputs = self._inputs()
         columns = Columns.build(
             self.n,
             id=np.array([node.id % 2**64 for node in self.nodes], np.uint64),
@@ -108,6 +110,7 @@ class _Assembly:
             dur_ns=dur,
             parent=self.parent,
             shape=shape,
+            inputs=said,
             correlation=np.array([_argument(node, "correlation") for node in self.nodes], np.int64),
             **_comm_columns(self.n, collectives),
         )
@@ -118,6 +121,7 @@ class _Assembly:
             edges=self._edges(start, dur, lane),
             meta=self._meta(),
             shapes=shapes,
+            inputs=inputs,
             health=self._health(collectives),
             attributes_of=NodeAttributes(
                 self.file.text, np.array(self.file.spans, np.int64).reshape(-1, 2), {"rf_id": self._record_ids()}
@@ -207,6 +211,14 @@ class _Assembly:
         shapes = tuple(dict.fromkeys(text for text in texts if text))
         place = {text: at for at, text in enumerate(shapes)}
         return np.array([place.get(text, -1) for text in texts], np.int32), shapes
+
+    def _inputs(self) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+        texts = [
+            json.dumps(node.shapes()) + INPUT_SEPARATOR + json.dumps(node.types()) if node.shapes() else ""
+            for node in self.nodes
+        ]
+        place = {text: at for at, text in enumerate(dict.fromkeys(text for text in texts if text))}
+        return np.array([place.get(text, -1) for text in texts], np.int32), tuple(place)
 
     def _edges(self, start: NDArray[np.int64], dur: NDArray[np.int64], lane: NDArray[np.int32]) -> Edges:
         child = np.flatnonzero(self.parent >= 0)

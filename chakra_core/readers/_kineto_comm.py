@@ -18,13 +18,14 @@ from chakra_core.readers._kineto_nodes import Nodes
 from chakra_core.readers._kineto_raw import RawEvents
 from chakra_core.readers._kineto_scan import Key
 from chakra_core.schema import Category, CommOp, Domain
-from chakra_core.trace import ProcessGroup
+from chakra_core.trace import INPUT_SEPARATOR, ProcessGroup
 
 __all__ = [
     "Communication",
     "Groups",
     "dtype_bytes",
     "find_communication",
+    "inputs_of",
     "message_bytes",
     "peer_in",
     "shape_signature",
@@ -95,6 +96,22 @@ def _dims_text(entry: Any) -> str:
         return "[" + ",".join(map(str, entry)) + "]"
     inner = [text for text in map(_dims_text, entry[:64]) if text]
     return "(" + ",".join(inner) + ("…" if len(entry) > 64 else "") + ")" if inner else ""
+
+
+def inputs_of(raw: RawEvents, nodes: Nodes) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Code of what each node says of its inputs (-1: nothing) and the texts: shapes, types and values, separated."""
+    fields = [raw.fields[name][nodes.event] for name in ("dims", "types", "values")]
+    column = np.full(len(nodes), -1, np.int32)
+    rows = np.flatnonzero(fields[0] >= 0)
+    if not len(rows):
+        return column, ()
+    where = [np.unique(field[rows], return_inverse=True) for field in fields]
+    mixed = (where[0][1] * len(where[1][0]) + where[1][1]) * len(where[2][0]) + where[2][1]
+    _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
+    strings = [*raw.strings, ""]
+    column[rows] = inverse
+    codes = [field[rows[first]].tolist() for field in fields]
+    return column, tuple(INPUT_SEPARATOR.join(strings[code] for code in triple) for triple in zip(*codes, strict=True))
 
 
 def shapes_of(raw: RawEvents, nodes: Nodes) -> tuple[NDArray[np.int32], tuple[str, ...]]:

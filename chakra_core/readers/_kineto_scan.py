@@ -48,9 +48,9 @@ MISSING = int(np.iinfo(np.int64).min)
 """Integer fields that an event does not have."""
 
 I64_FIELDS = ("offset", "ts", "dur", "id", "external", "correlation", "record")
-I32_FIELDS = ("length", "name", "cat", "pid", "tid", "stream", "device", "dims", "types")
+I32_FIELDS = ("length", "name", "cat", "pid", "tid", "stream", "device", "dims", "types", "values")
 (_OFFSET, _TS, _DUR, _ID, _EXTERNAL, _CORRELATION, _RECORD) = range(len(I64_FIELDS))
-(_LENGTH, _NAME, _CAT, _PID, _TID, _STREAM, _DEVICE, _DIMS, _TYPES) = range(len(I32_FIELDS))
+(_LENGTH, _NAME, _CAT, _PID, _TID, _STREAM, _DEVICE, _DIMS, _TYPES, _VALUES) = range(len(I32_FIELDS))
 
 
 class Key:
@@ -77,15 +77,16 @@ _KEYS: tuple[tuple[str, int], ...] = (
     ("ph", 0), ("ts", 1), ("dur", 2), ("id", 3), ("args", 4), ("name", 8), ("cat", 9), ("pid", 10), ("tid", 11),
     ("scope", 14),
     ("External id", 16), ("external id", 16), ("correlation", 17), ("stream", 18), ("device", 19),
-    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21), ("Record function id", 22),
+    ("Input Dims", 20), ("Input dims", 20), ("Input type", 21), ("Record function id", 22), ("Concrete Inputs", 23),
 )  # fmt: skip
 _PH, _TS_KEY, _DUR_KEY, _ID_KEY, _ARGS = range(5)
 _FIRST_NUMBER, _SCOPE = 5, 14
 _EXTERNAL_ID, _CORRELATION_ID, _STREAM_NUMBER, _DEVICE_NUMBER = range(16, 20)
 _RECORD_ID = 22
-_CODES = 23
+_CODES = 24
 _ID_FIELDS = ((_ID_KEY, _ID), (_EXTERNAL_ID, _EXTERNAL), (_CORRELATION_ID, _CORRELATION), (_RECORD_ID, _RECORD))
-_TEXT_FIELDS = np.array([(8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES)], np.int64)
+_TEXT_KEYS = ((8, _NAME), (9, _CAT), (10, _PID), (11, _TID), (20, _DIMS), (21, _TYPES), (23, _VALUES))
+_TEXT_FIELDS = np.array(_TEXT_KEYS, np.int64)
 _RARE = 2 * _CODES + 1
 _MAX_RARE = 128
 SCRATCH = _RARE + 3 * _MAX_RARE

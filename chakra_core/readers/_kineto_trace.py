@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.readers._kineto_comm import Communication, find_communication, shapes_of
+from chakra_core.readers._kineto_comm import Communication, find_communication, inputs_of, shapes_of
 from chakra_core.readers._kineto_health import find_health
 from chakra_core.readers._kineto_kinds import KINDS, KINETO_META, rank_in_name
 from chakra_core.readers._kineto_link import link_nodes, lookup, node_of_event, sparse_of
@@ -34,6 +34,7 @@ def assemble(source: Source, raw: RawEvents) -> Trace:
     links = link_nodes(raw, nodes)
     comm = find_communication(raw, nodes)
     shape, shapes = shapes_of(raw, nodes)
+    said, inputs = inputs_of(raw, nodes)
     source.progress(0.9, "named nodes")
     instants = np.flatnonzero(phase_is(raw, "iICRn") & (raw.fields["ts"] != MISSING))
     names, code = _names(raw, nodes, instants)
@@ -44,12 +45,13 @@ def assemble(source: Source, raw: RawEvents) -> Trace:
     health = find_health(raw, nodes, links, comm, meta)
     edges = Edges.from_pairs(len(nodes), links.sources, links.targets, links.kinds)
     return Trace(
-        columns=_columns(raw, nodes, comm, code[nodes.name], shape),
+        columns=_columns(raw, nodes, comm, code[nodes.name], shape).with_(inputs=said),
         names=names,
         lanes=nodes.lanes,
         edges=edges,
         meta=meta,
         shapes=shapes,
+        inputs=inputs,
         health=health,
         markers=markers,
         attributes_of=attributes,

@@ -80,6 +80,7 @@ def _trace_parts(
         arrays[f"{prefix}edges.{name}"] = getattr(trace.edges, name)
     _put_texts(arrays, f"{prefix}names", trace.names)
     _put_texts(arrays, f"{prefix}shapes", trace.shapes)
+    _put_texts(arrays, f"{prefix}inputs", trace.inputs)
     if trace.markers is not None:
         for field in dataclasses.fields(Markers):
             arrays[f"{prefix}markers.{field.name}"] = getattr(trace.markers, field.name)
@@ -197,7 +198,8 @@ def _trace(
     )
     return Trace(
         columns, _texts(arrays, f"{prefix}names"), lanes, edges, TraceMeta(**meta),
-        shapes=_texts(arrays, f"{prefix}shapes"), health=tuple(map(_finding, part["health"])), markers=markers,
+        shapes=_texts(arrays, f"{prefix}shapes"), inputs=_texts(arrays, f"{prefix}inputs"),
+        health=tuple(map(_finding, part["health"])), markers=markers,
         attributes_of=_attributes(part, prefix, arrays, files, read),
     )  # fmt: skip
 

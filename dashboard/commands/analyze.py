@@ -11,7 +11,7 @@ from chakra_core.analysis.findings import Thresholds, find
 from chakra_core.errors import AnalysisError
 from chakra_core.trace import Run, Trace
 from dashboard.commands.base import EXIT_FAILED, EXIT_OK, Command, complain, emit, print_table
-from dashboard.commands.inputs import open_each
+from dashboard.commands.inputs import add_together, open_each
 from dashboard.commands.scopes import add_scope, scope_for, select_ranks
 
 __all__ = ["COMMAND"]
@@ -22,6 +22,7 @@ _SHOWN = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="trace files, or folders of them")
+    add_together(parser)
     add_scope(parser)
     parser.add_argument(
         "--threshold", action="append", default=[], metavar="NAME=VALUE",

@@ -8,7 +8,7 @@ from typing import Any
 
 from chakra_core.trace import HealthFinding, Run, Trace
 from dashboard.commands.base import EXIT_FAILED, EXIT_OK, Command, complain, emit, print_table
-from dashboard.commands.inputs import open_each
+from dashboard.commands.inputs import add_together, open_each
 
 __all__ = ["COMMAND", "describe"]
 
@@ -16,6 +16,7 @@ __all__ = ["COMMAND", "describe"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="trace files, or folders of them")
+    add_together(parser)
 
 
 def run(options: argparse.Namespace) -> int:

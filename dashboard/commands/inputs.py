@@ -10,7 +10,7 @@ from typing import Any
 from chakra_core.errors import ChakraError
 from chakra_core.trace import Run
 
-__all__ = ["open_each", "opener"]
+__all__ = ["add_together", "open_each", "opener"]
 
 
 def opener(options: argparse.Namespace) -> Callable[..., Run]:
@@ -19,6 +19,13 @@ def opener(options: argparse.Namespace) -> Callable[..., Run]:
     from chakra_core.store import Store
 
     return open_run if options.no_cache else Store().open_run
+
+
+def add_together(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--together``."""
+    parser.add_argument(
+        "--together", action="store_true", help="the paths are one run: its ranks, or host traces and profiles to link"
+    )
 
 
 def open_each(paths: Sequence[Path], options: argparse.Namespace) -> tuple[list[Run], list[dict[str, Any]]]:
@@ -30,6 +37,8 @@ def open_each(paths: Sequence[Path], options: argparse.Namespace) -> tuple[list[
     from chakra_core.opening import discover
 
     open_run = opener(options)
+    if options.together:
+        return [open_run(paths)], []
     runs: list[Run] = []
     errors: list[dict[str, Any]] = []
     for path in paths:

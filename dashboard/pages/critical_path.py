@@ -11,12 +11,15 @@ from dash.development.base_component import Component
 
 from chakra_core.analysis.critical_path import DependencyPath, dependency_path, path_by_category
 from chakra_core.analysis.measured_path import MeasuredGraph, MeasuredPath, causes_of, measured_graph, solve
+from chakra_core.analysis.scope import WHOLE, Scope
 from chakra_core.analysis.what_if import Factors, what_if
 from dashboard.figures.path import cause_bars
 from dashboard.library import Library, LoadedRun
 from dashboard.nodes import rows_text
 from dashboard.page import Context, Page
 from dashboard.pages._critical_view import by_name, card, facts, figure_of, over_time, slack_card, top_card
+from dashboard.pages._within import SCOPED, scope_from, within
+from dashboard.scopes import scope_in
 from dashboard.state import Ids
 from dashboard.words import duration, plain, share
 
@@ -56,24 +59,24 @@ class _Choice:
         return cls(kind, at, number)
 
 
-def graph_of(loaded: LoadedRun, rank: int, *, between: bool = False) -> MeasuredGraph:
-    """The graph of the measured path of a rank, made once."""
-    return loaded.result(
-        ("measured-graph", rank, between), lambda run: measured_graph(run.by_rank(rank), between_operators=between)
-    )
+def graph_of(loaded: LoadedRun, rank: int, scope: Scope = WHOLE, *, between: bool = False) -> MeasuredGraph:
+    """The graph of the measured path of a rank; that of the whole run is made once."""
+    key = ("measured-graph", rank, between)
+    return within(loaded, key, scope, lambda run: measured_graph(run.by_rank(rank), scope, between_operators=between))
 
 
-def path_of(loaded: LoadedRun, rank: int, kind: str) -> MeasuredPath | DependencyPath:
-    """The path of a rank, found once."""
+def path_of(loaded: LoadedRun, rank: int, kind: str, scope: Scope = WHOLE) -> MeasuredPath | DependencyPath:
+    """The path of a rank; that of the whole run is found once."""
     if kind == "dependency":
-        return loaded.result(("dependency-path", rank), lambda run: dependency_path(run.by_rank(rank)))
-    graph = graph_of(loaded, rank, between=kind == "between")
-    return loaded.result(("measured-path", rank, kind), lambda run: solve(graph, len(run.by_rank(rank))))
+        return within(loaded, ("dependency-path", rank), scope, lambda run: dependency_path(run.by_rank(rank), scope))
+    graph = graph_of(loaded, rank, scope, between=kind == "between")
+    return within(loaded, ("measured-path", rank, kind), scope, lambda run: solve(graph, len(run.by_rank(rank))))
 
 
 def layout(context: Context) -> Component:
     """The page."""
     choice = _Choice.of(context.state.params, context.runs)
+    loaded = context.runs[choice.at]
     return html.Div(
         [
             html.Div([html.H1("Critical path")], className="ck-heading"),
@@ -83,7 +86,9 @@ def layout(context: Context) -> Component:
             ),
             html.Div(_controls(context.runs, choice), className="ck-controls"),
             html.Div(
-                _body(context.runs[choice.at], choice, context.state.theme), id=PAGE.id("body"), className="ck-column"
+                _body(loaded, choice, context.state.theme, scope_in(context.state, loaded, choice.at)),
+                id=PAGE.id("body"),
+                className="ck-column",
             ),
         ]
     )
@@ -102,9 +107,9 @@ def _controls(runs: tuple[LoadedRun, ...], choice: _Choice) -> list[Component]:
     ]
 
 
-def _body(loaded: LoadedRun, choice: _Choice, theme: str) -> list[Component]:
+def _body(loaded: LoadedRun, choice: _Choice, theme: str, scope: Scope) -> list[Component]:
     trace = loaded.run.by_rank(choice.rank)
-    path = path_of(loaded, choice.rank, choice.kind)
+    path = path_of(loaded, choice.rank, choice.kind, scope)
     reason = path.reason if isinstance(path, MeasuredPath) else ""
     if reason or not path.length_ns:
         words = f"There is no {choice.kind} critical path: {reason or 'nothing on it takes time'}."
@@ -179,12 +184,15 @@ def _what_if_card(choice: _Choice, causes: Mapping[str, int], theme: str) -> Com
 def register(app: Dash, library: Library) -> None:
     """Connect the page."""
 
-    def change(kind: str, at: str, rank: str, runs: list[str], theme: str, params: dict[str, str] | None) -> Any:
+    def change(
+        kind: str, at: str, rank: str, runs: list[str], theme: str, params: dict[str, str] | None, *scoped: Any
+    ) -> Any:
         loaded = tuple(library.get(ref) for ref in runs)
         choice = _Choice.of({"kind": kind, "show": at, "rank": rank}, loaded)
         ranks = [{"label": f"rank {one}", "value": str(one)} for one in loaded[choice.at].run.ranks]
         changed = {**(params or {}), "kind": choice.kind, "show": str(choice.at), "rank": str(choice.rank)}
-        return _body(loaded[choice.at], choice, theme), ranks, str(choice.rank), changed
+        scope = scope_from(scoped, loaded[choice.at], choice.at)
+        return _body(loaded[choice.at], choice, theme, scope), ranks, str(choice.rank), changed
 
     app.callback(
         Output(PAGE.id("body"), "children"),
@@ -195,6 +203,7 @@ def register(app: Dash, library: Library) -> None:
         State(Ids.RUNS, "data"),
         State(Ids.THEME, "data"),
         State(Ids.PARAMS, "data"),
+        *SCOPED,
         prevent_initial_call=True,
     )(change)
     _register_what_if(app, library)
@@ -203,16 +212,17 @@ def register(app: Dash, library: Library) -> None:
 
 def _register_what_if(app: Dash, library: Library) -> None:
     def ask(*given: Any) -> Any:
-        factors, (kind, at, rank, runs, theme) = given[: len(_SLIDERS)], given[len(_SLIDERS) :]
+        factors, (kind, at, rank, runs, theme, *scoped) = given[: len(_SLIDERS)], given[len(_SLIDERS) :]
         loaded = library.get(runs[int(at)])
+        scope = scope_from(scoped, loaded, int(at))
         number, between = int(rank), kind == "between"
         trace = loaded.run.by_rank(number)
-        graph = graph_of(loaded, number, between=between)
+        graph = graph_of(loaded, number, scope, between=between)
         causes = {
             cause: float(1 if factor is None else factor) for cause, factor in zip(_SLIDERS, factors, strict=True)
         }
         found = what_if(trace, graph, Factors(causes))
-        before = path_of(loaded, number, kind)
+        before = path_of(loaded, number, kind, scope)
         if not isinstance(before, MeasuredPath):
             return no_update, no_update
         saved = found.saved_ns
@@ -232,6 +242,7 @@ def _register_what_if(app: Dash, library: Library) -> None:
         *(State(PAGE.id(name), "value") for name in ("kind", "run", "rank")),
         State(Ids.RUNS, "data"),
         State(Ids.THEME, "data"),
+        *SCOPED,
         prevent_initial_call=True,
     )(ask)
 
@@ -239,11 +250,11 @@ def _register_what_if(app: Dash, library: Library) -> None:
 def _register_links(app: Dash, library: Library) -> None:
     states = [*(State(PAGE.id(name), "value") for name in ("kind", "run", "rank")), State(Ids.RUNS, "data")]
 
-    def mark(clicks: int | None, kind: str, at: str, rank: str, runs: list[str]) -> Any:
+    def mark(clicks: int | None, kind: str, at: str, rank: str, runs: list[str], *scoped: Any) -> Any:
         if not clicks:
             return no_update, no_update
         loaded = library.get(runs[int(at)])
-        return marks(loaded, int(at), int(rank), kind), "timeline"
+        return marks(loaded, int(at), int(rank), kind, scope_from(scoped, loaded, int(at))), "timeline"
 
     def draw(clicks: int | None, kind: str, at: str, rank: str, params: dict[str, str] | None) -> Any:
         if not clicks:
@@ -261,7 +272,12 @@ def _register_links(app: Dash, library: Library) -> None:
         return Output(store, "data", allow_duplicate=True)
 
     app.callback(
-        to(Ids.NODES), to(Ids.NAVIGATE), Input(PAGE.id("timeline"), "n_clicks"), *states, prevent_initial_call=True
+        to(Ids.NODES),
+        to(Ids.NAVIGATE),
+        Input(PAGE.id("timeline"), "n_clicks"),
+        *states,
+        *SCOPED,
+        prevent_initial_call=True,
     )(mark)
     app.callback(
         to(Ids.PARAMS), to(Ids.NAVIGATE), Input(PAGE.id("graph"), "n_clicks"), *states[:3], State(Ids.PARAMS, "data"),
@@ -273,9 +289,9 @@ def _register_links(app: Dash, library: Library) -> None:
     )(zoom)  # fmt: skip
 
 
-def marks(loaded: LoadedRun, at: int, rank: int, kind: str) -> str:
+def marks(loaded: LoadedRun, at: int, rank: int, kind: str, scope: Scope = WHOLE) -> str:
     """Text of the nodes on a path; of a long one, those on which most of its time is spent."""
-    path = path_of(loaded, rank, kind)
+    path = path_of(loaded, rank, kind, scope)
     return rows_text(at, rank, most_spent(path))
 
 

@@ -122,7 +122,8 @@ def _view(loaded: LoadedRun, choice: _Choice, row: int) -> tuple[GraphView, str]
         measured = path_of(loaded, choice.rank, "measured")
         known = measured.rows[measured.rows >= 0]
         if len(known):
-            return chain_view(trace, grouping, known, slack_ns=measured.slack_ns), ""
+            chain = known[np.sort(np.unique(known, return_index=True)[1])]  # an operator that goes on later stands once
+            return chain_view(trace, grouping, chain, slack_ns=measured.slack_ns), ""
     if choice.mode == "near" and row >= 0:
         return neighbourhood_view(trace, grouping, row, choice.hops, slack_ns=slack), ""
     if choice.mode == "path" and row >= 0 and 0 <= choice.pinned < len(trace):

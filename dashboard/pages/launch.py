@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 
 from chakra_core.analysis.host import HOST_PARTS, HostBreakdown, host_breakdown
 from chakra_core.analysis.launch import MIN_RUN, Launches, launches
+from chakra_core.analysis.scope import Scope
 from chakra_core.trace import Trace
 from dashboard.figures.bars import grouped_bars
 from dashboard.figures.launch import delay_histogram, queue_figure
@@ -18,6 +19,8 @@ from dashboard.library import Library, LoadedRun
 from dashboard.nodes import rows_text
 from dashboard.page import Context, Page
 from dashboard.pages._critical_view import card, figure_of
+from dashboard.pages._within import SCOPED, scope_from, within
+from dashboard.scopes import scope_in
 from dashboard.state import Ids
 from dashboard.tables import count_column, linked, text_column, time_column
 from dashboard.words import duration, plain, share
@@ -58,15 +61,19 @@ def layout(context: Context) -> Component:
             html.Div(
                 [choose("Run", "run", runs, str(at)), choose("Rank", "rank", ranks, str(rank))], className="ck-controls"
             ),
-            html.Div(_body(context.runs[at], at, rank, context.state.theme), id=PAGE.id("body"), className="ck-column"),
+            html.Div(
+                _body(context.runs[at], at, rank, context.state.theme, scope_in(context.state, context.runs[at], at)),
+                id=PAGE.id("body"),
+                className="ck-column",
+            ),
         ]
     )
 
 
-def _body(loaded: LoadedRun, at: int, rank: int, theme: str) -> list[Component]:
+def _body(loaded: LoadedRun, at: int, rank: int, theme: str, scope: Scope) -> list[Component]:
     trace = loaded.run.by_rank(rank)
-    result = loaded.result(("launches", rank), lambda run: launches(run.by_rank(rank)))
-    host = loaded.result(("host", rank), lambda run: host_breakdown(run.by_rank(rank)))
+    result = within(loaded, ("launches", rank), scope, lambda run: launches(run.by_rank(rank), scope))
+    host = within(loaded, ("host", rank), scope, lambda run: host_breakdown(run.by_rank(rank), scope))
     if result.reason:
         words = f"There is nothing to say of launches: {result.reason}."
         return [html.P(words, className="ck-hint"), html.Div(_host_card(trace, host, theme), className="ck-column")]
@@ -224,12 +231,17 @@ def _host_card(trace: Trace, host: HostBreakdown, theme: str) -> Component:
 def register(app: Dash, library: Library) -> None:
     """Connect the page."""
 
-    def change(at: str, rank: str, runs: list[str], theme: str, params: dict[str, str] | None) -> Any:
+    def change(at: str, rank: str, runs: list[str], theme: str, params: dict[str, str] | None, *scoped: Any) -> Any:
         loaded = tuple(library.get(ref) for ref in runs)
         place, number = _choice({"show": at, "rank": rank}, loaded)
         ranks = [{"label": f"rank {one}", "value": str(one)} for one in loaded[place].run.ranks]
         changed = {**(params or {}), "show": str(place), "rank": str(number)}
-        return _body(loaded[place], place, number, theme), ranks, str(number), changed
+        return (
+            _body(loaded[place], place, number, theme, scope_from(scoped, loaded[place], place)),
+            ranks,
+            str(number),
+            changed,
+        )
 
     app.callback(
         Output(PAGE.id("body"), "children"),
@@ -241,6 +253,7 @@ def register(app: Dash, library: Library) -> None:
         State(Ids.RUNS, "data"),
         State(Ids.THEME, "data"),
         State(Ids.PARAMS, "data"),
+        *SCOPED,
         prevent_initial_call=True,
     )(change)
 

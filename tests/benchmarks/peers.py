@@ -46,6 +46,24 @@ began = time.perf_counter()
 analysis.get_temporal_breakdown(visualize=False)
 more["breakdown_s"] = time.perf_counter() - began
 """),
+        Peer("HTA analyses", ("HolisticTraceAnalysis", "pandas<3"), """
+from hta.trace_analysis import TraceAnalysis
+analysis = TraceAnalysis(trace_files={0: path}, trace_dir="")
+nodes = len(analysis.t.get_trace(0))
+def timed(name, compute):
+    began = time.perf_counter()
+    try:
+        compute()
+        more[name] = time.perf_counter() - began
+    except Exception as error:
+        more[name] = type(error).__name__
+timed("breakdown_s", lambda: analysis.get_temporal_breakdown(visualize=False))
+timed("launches_s", lambda: analysis.get_cuda_kernel_launch_stats(visualize=False))
+timed("queues_s", lambda: analysis.get_queue_length_time_series(ranks=[0]))
+timed("idle_s", lambda: analysis.get_idle_time_breakdown(visualize=False))
+timed("critical_path_s", lambda: analysis.critical_path_analysis(rank=0, annotation="", instance_id=None))
+seconds = sum(value for value in more.values() if isinstance(value, float))
+"""),
         Peer("TraceLens", (os.environ.get("BENCH_TRACELENS", "git+https://github.com/AMD-AGI/TraceLens.git"),), """
 from TraceLens import TreePerfAnalyzer
 began = time.perf_counter()
