@@ -9,7 +9,7 @@ from chakra_core.trace import Run
 from chakra_core.writers.convert import convert
 from tests.et_messages import parse
 
-_CODES = ("name", "lane", "shape", "comm_group", "parent")
+_CODES = ("name", "lane", "shape", "inputs", "comm_group", "parent")
 _PAIRS = (
     "link/dlrm_v100_8",
     "link/linear_2080ti",
