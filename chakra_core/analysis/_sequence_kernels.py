@@ -35,7 +35,7 @@ def likeness(keys_a: I64, x: int, keys_b: I64, y: int) -> int:
         return 1 << 20 if keys_a[x, 0] == keys_b[y, 0] else 0
     for level in range(LEVELS):
         if keys_a[x, level] == keys_b[y, level]:
-            return (16, 12, 8, 6)[level]
+            return (16, 12, 5, 4)[level]
     return 0
 
 

@@ -96,7 +96,7 @@ def _open_gap(a: I32, b: I32, tree_a: tuple[I64, I32, I64], tree_b: tuple[I64, I
 @njit(cache=True, nogil=True)
 def _how(like: int) -> int:
     """Place in ``trees.Likeness`` of what ``likeness`` says."""
-    for at, value in enumerate((1 << 20, 16, 12, 8, 6)):
+    for at, value in enumerate((1 << 20, 16, 12, 5, 4)):
         if like >= value:
             return at
     return 5

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from chakra_core.analysis.alike import normalise_operator
 from chakra_core.errors import AnalysisError
 from chakra_core.trace import Run
 
@@ -85,12 +86,6 @@ def _node(text: str, run: Run) -> tuple[int, int]:
 
 
 def _need_name(name: str, run: Run) -> None:
-    from chakra_core.analysis.align import normalise_operator
-
-    if not any(name == known or name == normalise_operator(known) for known in _names(run.traces)):
+    known = {text for trace in run.traces for text in trace.names}
+    if name not in known and not any(name == normalise_operator(text) for text in known):
         raise AnalysisError(f"pin: {run.label} has no operator called {name[:200]!r}")
-
-
-def _names(traces: Sequence[object]) -> Iterable[str]:
-    for trace in traces:
-        yield from getattr(trace, "names", ())

@@ -4,26 +4,27 @@ Operators (and the annotations and modules that both traces have) are the nodes 
 paired by what runs on them; the children of matched nodes, in order, are aligned as sequences, and so down the tree:
 see ``_tree_kernels`` and ``_sequence_kernels``. Two nodes may meet where they are equal with all below them, in name
 and input shapes, in name, or compute the same; names are compared without what vendors and versions add. Pins, pairs
-that the user gives, come first and divide what is around them. Device work meets under its operators: ``meet``.
+that the user gives, come first and divide what is around them. Device work meets under its operators: see ``meeting``.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.analysis.align import Keys, normalise_kernel, operator_keys
+from chakra_core.analysis.alike import Keys, normalise_operator, operator_keys
 from chakra_core.analysis.operators import operator_mask
 from chakra_core.analysis.pins import NO_PINS, Pins
 from chakra_core.schema import Category, Domain, TimeKind
 from chakra_core.trace import Trace
 
-__all__ = ["Likeness", "Meeting", "Region", "TreeMatch", "anchors", "match_traces", "meet"]
+__all__ = ["REGION_CONFIDENCE", "Likeness", "Region", "TreeMatch", "match_traces"]
 
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
@@ -56,7 +57,8 @@ class Likeness(IntEnum):
 
 
 _CONFIDENCE = np.array([1.0, 1.0, 0.95, 0.8, 0.7], np.float32)
-_IN_REGION = 0.5
+REGION_CONFIDENCE = 0.5
+"""How sure it is that the two sides of a region correspond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,10 @@ def match_traces(a: Trace, b: Trace, pins: Pins = NO_PINS, ranks: tuple[int, int
     """
     from chakra_core.analysis._tree_kernels import match_trees
 
-    keys = Keys(aliases=pins.aliases)
+    keys = Keys()
     trees = _trees(a, b)
-    tree_a, tree_b = (_with_keys(trace, tree, keys) for trace, tree in zip((a, b), trees, strict=True))
+    tree_a, tree_b = (_with_keys(trace, tree, keys, aliases)
+                      for trace, tree, aliases in zip((a, b), trees, ({}, pins.aliases), strict=True))  # fmt: skip
     pinned = _pin(tree_a, tree_b, pins, ranks or (max(a.meta.rank, 0), max(b.meta.rank, 0)))
     bounds, tops_a, tops_b = _threads(tree_a, tree_b)
     partner, how, skipped, region_a, region_b = match_trees(
@@ -173,17 +176,15 @@ def _trees(a: Trace, b: Trace) -> tuple[_Tree, _Tree]:
         return _tree(a, masks[0]), _tree(b, masks[1])
     texts = [_structure_names(trace) for trace in (a, b)]
     shared = set(texts[0].values()) & set(texts[1].values())
-    for trace, mask, names in zip((a, b), masks, texts, strict=True):
+    for at, (trace, names) in enumerate(zip((a, b), texts, strict=True)):
         codes = np.array([code for code, text in names.items() if text in shared], np.int64)
         host = (trace.columns.domain == Domain.HOST) & np.isin(trace.columns.category, _STRUCTURE)
-        mask |= host & np.isin(trace.columns.name, codes)
+        masks[at] = masks[at] | (host & np.isin(trace.columns.name, codes))
     return _tree(a, masks[0]), _tree(b, masks[1])
 
 
 def _structure_names(trace: Trace) -> dict[int, str]:
     """Normalised names of annotations and modules, by name code; Python frames are too many and too unlike."""
-    from chakra_core.analysis.align import normalise_operator
-
     c = trace.columns
     host = c.domain == Domain.HOST
     annotations = np.unique(c.name[host & (c.category == Category.ANNOTATION)]).tolist()
@@ -213,10 +214,10 @@ def _tree(trace: Trace, mask: Mask) -> _Tree:
     return _Tree(rows, up.astype(np.int32), first, child, top, lane[top])
 
 
-def _with_keys(trace: Trace, tree: _Tree, keys: Keys) -> _Tree:
+def _with_keys(trace: Trace, tree: _Tree, keys: Keys, aliases: Mapping[str, str]) -> _Tree:
     from chakra_core.analysis._tree_kernels import hash_trees
 
-    named = operator_keys(trace, tree.rows, keys)
+    named = operator_keys(trace, tree.rows, keys, aliases)
     whole = hash_trees(tree.first, tree.child, tree.up, named[:, 0])
     columns = np.stack([whole, named[:, 0], named[:, 1], named[:, 2]], axis=1).astype(np.int64)
     return _Tree(tree.rows, tree.up, tree.first, tree.child, tree.tops, tree.lanes, np.ascontiguousarray(columns))
@@ -264,7 +265,7 @@ def _counted(keys: I64) -> tuple[list[int], list[int]]:
 def _lanes(tree: _Tree) -> list[tuple[int, int]]:
     """Begin and end of each thread among the top nodes; those with the most of them where there are too many."""
     borders = np.flatnonzero(np.r_[True, tree.lanes[1:] != tree.lanes[:-1], True][: len(tree.lanes) + 1])
-    found = [(int(low), int(high)) for low, high in zip(borders[:-1], borders[1:], strict=True)]
+    found = list(itertools.pairwise(borders.tolist()))
     return sorted(found, key=lambda lane: lane[0] - lane[1])[:_MOST_LANES]
 
 
@@ -297,195 +298,3 @@ def _members(side: _Side) -> dict[int, list[int]]:
 def _words(trace: Trace, rows: Sequence[int]) -> set[str]:
     """What the names of operators are made of, without the words that many names have."""
     return {word for row in rows for word in _WORD.findall(trace.name_of(row).lower())} - _IDLE_WORDS
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """Device work of two traces by the operator (or region) under which it meets. Arrays are parallel.
-
-    Attributes:
-        row_a: int64, row of the operator of the one trace (the first of a region); -1 for what is without.
-        row_b: int64, of the other; -1 for what is without.
-        ns_a: int64, summed device time of the one trace.
-        ns_b: int64, of the other.
-        confidence: float32, that of the pair; 0.5 for regions, 0 for what meets nothing.
-        matched_a: device time of the one trace under matched operators, ns.
-        matched_b: of the other.
-        total_a: all of its device time.
-        total_b: of the other.
-    """
-
-    row_a: I64
-    row_b: I64
-    ns_a: I64
-    ns_b: I64
-    confidence: F32
-    matched_a: int
-    matched_b: int
-    total_a: int
-    total_b: int
-
-    def __len__(self) -> int:
-        return len(self.row_a)
-
-
-def meet(a: Trace, b: Trace, match: TreeMatch) -> Meeting:
-    """Sum the device work of both traces under the innermost operator above it that has a counterpart.
-
-    Where only one side has device work below a pair (other sub-operators did it on the other side), the work goes up
-    until both sides have some: so a pair is a fair comparison. Work without any such operator meets nothing.
-    """
-    groups = len(match) + len(match.regions)
-    side_a = _group_of(a, match.rows_a, match.region_a, len(match))
-    side_b = _group_of(b, match.rows_b, match.region_b, len(match))
-    work = [trace.device_rows for trace in (a, b)]
-    at = [_owner(trace, rows, side) for trace, rows, side in ((a, work[0], side_a), (b, work[1], side_b))]
-    for _ in range(_MOST_CLIMB):
-        there = [np.bincount(group[group >= 0], minlength=groups) > 0 for group in at]
-        alone = [np.flatnonzero((group >= 0) & ~there[1 - one][group]) for one, group in enumerate(at)]
-        if not any(len(lonely) for lonely in alone):
-            break
-        above = [_above(trace, side, match, groups) for trace, side in ((a, side_a), (b, side_b))]
-        for one, lonely in enumerate(alone):
-            at[one][lonely] = above[one][at[one][lonely]]
-    return _meeting(a, b, match, work, at)
-
-
-_MOST_CLIMB = 64
-
-
-def _group_of(trace: Trace, rows: I64, region: I32, pairs: int) -> I32:
-    """Per row the pair or, after the pairs, the region that it is of; -1: none."""
-    group = np.where(region >= 0, region + pairs, -1).astype(np.int32)
-    group[rows] = np.arange(len(rows))
-    del trace
-    return group
-
-
-def _owner(trace: Trace, rows: I64, group: I32) -> I64:
-    from chakra_core.analysis._climb import owners
-
-    owner = owners(rows, trace.columns.parent, group >= 0)
-    own = group[rows]  # device nodes that are themselves matched, where no operators are recorded
-    return np.where(own >= 0, own, np.where(owner >= 0, group[owner], -1)).astype(np.int64)
-
-
-def _above(trace: Trace, group: I32, match: TreeMatch, groups: int) -> I64:
-    """For each group, the group around it on this side; -1: none."""
-    from chakra_core.analysis._climb import owners
-
-    found = np.full(groups, -1, np.int64)
-    rows = np.flatnonzero(group >= 0)
-    owner = owners(rows, trace.columns.parent, group >= 0)
-    del match
-    found[group[rows]] = np.where(owner >= 0, group[owner], -1)
-    return found
-
-
-def _meeting(a: Trace, b: Trace, match: TreeMatch, work: list[I64], at: list[I64]) -> Meeting:
-    groups = len(match) + len(match.regions)
-    sums = [np.zeros(groups + 1, np.int64) for _ in range(2)]
-    for one, trace in enumerate((a, b)):
-        np.add.at(sums[one], at[one], trace.columns.dur_ns[work[one]])  # the last entry is what meets nothing
-    used = np.flatnonzero((sums[0][:-1] > 0) | (sums[1][:-1] > 0))
-    row_a = np.r_[match.rows_a, [region.rows_a[0] for region in match.regions]].astype(np.int64)
-    row_b = np.r_[match.rows_b, [region.rows_b[0] for region in match.regions]].astype(np.int64)
-    sure = np.r_[match.confidence, np.full(len(match.regions), _IN_REGION)].astype(np.float32)
-    rest = [int(total[-1]) for total in sums]
-    totals = [int(total.sum()) for total in sums]
-    return Meeting(
-        row_a=np.r_[row_a[used], -1], row_b=np.r_[row_b[used], -1],
-        ns_a=np.r_[sums[0][used], rest[0]], ns_b=np.r_[sums[1][used], rest[1]],
-        confidence=np.r_[sure[used], 0].astype(np.float32),
-        matched_a=totals[0] - rest[0], matched_b=totals[1] - rest[1], total_a=totals[0], total_b=totals[1],
-    )  # fmt: skip
-
-
-def anchors(a: Trace, b: Trace, match: TreeMatch) -> tuple[I64, I64]:
-    """Starts of matched operators that come in the same order on both sides: what a stretched time axis hangs on.
-
-    Returns:
-        two ascending int64 arrays of absolute times in ns, one per trace, without repeated times.
-    """
-    from chakra_core.schema import NO_TIME
-
-    start_a, start_b = a.columns.start_ns[match.rows_a], b.columns.start_ns[match.rows_b]
-    timed = (start_a != NO_TIME) & (start_b != NO_TIME)
-    order = np.lexsort((start_b[timed], start_a[timed]))
-    start_a, start_b = start_a[timed][order], start_b[timed][order]
-    kept = _rising(start_b)
-    start_a, start_b = start_a[kept], start_b[kept]
-    new = np.r_[True, (np.diff(start_a) > 0) & (np.diff(start_b) > 0)][: len(start_a)]
-    return start_a[new], start_b[new]
-
-
-def _rising(values: I64) -> I64:
-    """Positions of a longest strictly ascending part (patience sorting, O(n log n))."""
-    import bisect
-
-    tails: list[int] = []
-    ends: list[int] = []
-    before = np.full(len(values), -1, np.int64)
-    for at, value in enumerate(values.tolist()):
-        place = bisect.bisect_left(tails, value)
-        before[at] = ends[place - 1] if place else -1
-        if place == len(tails):
-            tails.append(value)
-            ends.append(at)
-        else:
-            tails[place], ends[place] = value, at
-    found = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        found.append(at)
-        at = int(before[at])
-    return np.array(found[::-1], np.int64)
-
-
-def kernel_pairs(a: Trace, b: Trace, match: TreeMatch) -> tuple[I64, I64]:
-    """Device nodes that correspond: launched below one pair of operators, alike in name or as many on both sides.
-
-    Returns:
-        rows of both traces, parallel int64.
-    """
-    group = [
-        _owner(trace, trace.device_rows, _group_of(trace, rows, region, len(match)))
-        for trace, rows, region in ((a, match.rows_a, match.region_a), (b, match.rows_b, match.region_b))
-    ]
-    names = Keys()
-    keyed = []
-    for trace, of in zip((a, b), group, strict=True):
-        rows = trace.device_rows
-        order = np.lexsort((trace.columns.start_ns[rows], of))
-        keyed.append((rows[order], of[order], _kernel_numbers(trace, rows[order], names)))
-    by_name = _pair_up(*((rows, np.stack([of, name], axis=1)) for rows, of, name in keyed))
-    left = [np.isin(rows, met, invert=True) for (rows, _, _), met in zip(keyed, by_name, strict=True)]
-    rest = _pair_up(*((rows[mask], of[mask, None]) for (rows, of, _), mask in zip(keyed, left, strict=True)))
-    return np.r_[by_name[0], rest[0]], np.r_[by_name[1], rest[1]]
-
-
-def _kernel_numbers(trace: Trace, rows: I64, names: Keys) -> I64:
-    from chakra_core.analysis.align import How
-
-    used, where = np.unique(trace.columns.name[rows], return_inverse=True)
-    numbers = [names.number(How.KERNEL, normalise_kernel(trace.names[code])) for code in used.tolist()]
-    return np.array(numbers, np.int64)[where] if numbers else np.zeros(0, np.int64)
-
-
-def _pair_up(one: tuple[I64, I64], two: tuple[I64, I64]) -> tuple[I64, I64]:
-    """Pair rows with equal keys, the n-th with the n-th; keys with a negative group meet nothing."""
-    width = one[1].shape[1]
-    both = np.concatenate([one[1], two[1]])
-    _, key = np.unique(both, axis=0, return_inverse=True) if len(both) else (both, np.zeros(0, np.int64))
-    key = key.reshape(-1)
-    keys = key[: len(one[0])], key[len(one[0]) :]
-    parts = []
-    for (rows, full), mine in zip((one, two), keys, strict=True):
-        order = np.argsort(mine, kind="stable")
-        mine = mine[order]
-        nth = np.arange(len(mine)) - np.searchsorted(mine, mine)
-        good = full[order, 0] >= 0
-        parts.append((rows[order][good], (mine * (len(both) + 1) + nth)[good]))
-    del width
-    _, at, of = np.intersect1d(parts[0][1], parts[1][1], assume_unique=True, return_indices=True)
-    return parts[0][0][at], parts[1][0][of]
