@@ -283,6 +283,7 @@ def _row_json(result: Comparison, row: int, others: Sequence[int]) -> dict[str, 
         "runs_calls": [int(table.calls[row, at]) for at in others],
         "matched": bool(table.matched[row]),
         "how": How(int(table.how[row])).label,
+        "confidence": How(int(table.how[row])).confidence,
     }
 
 

@@ -64,7 +64,7 @@ def meet(a: Trace, b: Trace, match: TreeMatch) -> Meeting:
     work = [trace.device_rows for trace in (a, b)]
     at = [_owner(trace, rows, side) for trace, rows, side in ((a, work[0], side_a), (b, work[1], side_b))]
     for _ in range(_MOST_CLIMB):
-        there = [np.bincount(group[group >= 0], minlength=groups) > 0 for group in at]
+        there = [np.bincount(group[group >= 0], minlength=groups + 1) > 0 for group in at]
         alone = [np.flatnonzero((group >= 0) & ~there[1 - one][group]) for one, group in enumerate(at)]
         if not any(len(lonely) for lonely in alone):
             break

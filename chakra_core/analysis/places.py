@@ -1,7 +1,7 @@
 """What the call trees of runs tell about which work corresponds, as keys that go before those of names and shapes.
 
 The trees of every run and the baseline are matched (``trees``). Where an operator of the baseline stands at the place
-of one with other shapes or another name, and neither is as frequent on both sides (else it has met its like already),
+of one of that name with other shapes, and neither is as frequent on both sides (else it has met its like already),
 both get the key of the *place*; what is split or fused gets that of its *region*; what is pinned, that of the *pin*.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from chakra_core.analysis.alike import How, Keys, counted_as, normalise_operator, operator_keys
 from chakra_core.analysis.operators import operator_mask
 from chakra_core.analysis.pins import NO_PINS, Pins
-from chakra_core.analysis.trees import TreeMatch, match_traces
+from chakra_core.analysis.trees import Likeness, TreeMatch, match_traces
 from chakra_core.trace import Run, Trace
 
 __all__ = ["hints_of"]
@@ -67,7 +67,7 @@ def _places(traces: tuple[Trace, Trace], match: TreeMatch, keys: Keys, hints: tu
     size = max(len(count_a), len(count_b), len(keys.texts))
     count_a, count_b = (np.pad(count, (0, size - len(count))) for count in (count_a, count_b))
     uneven = count_a != count_b
-    placed = np.flatnonzero((own_a != own_b) & (uneven[own_a] | uneven[own_b]))
+    placed = np.flatnonzero((own_a != own_b) & (uneven[own_a] | uneven[own_b]) & (match.how == Likeness.NAME))
     used, where = np.unique(own_a[placed], return_inverse=True)
     numbers = np.array([keys.number(How.PLACE, keys.texts[key]) for key in used.tolist()] or [0], np.int64)
     hints[0][match.rows_a[placed]] = hints[1][match.rows_b[placed]] = numbers[where]

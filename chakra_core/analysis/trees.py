@@ -225,7 +225,7 @@ def _with_keys(trace: Trace, tree: _Tree, keys: Keys, aliases: Mapping[str, str]
 
 def _pin(a: _Tree, b: _Tree, pins: Pins, ranks: tuple[int, int]) -> I32:
     """Pairs of positions of the pinned nodes; their first keys are made negative, so that they meet nothing else."""
-    found = []
+    found: list[tuple[int, int]] = []
     for pin in pins.nodes:
         if (pin.rank_a, pin.rank_b) != ranks:
             continue
@@ -251,8 +251,8 @@ def _threads(a: _Tree, b: _Tree) -> tuple[I64, I32, I32]:
             common[i, j] = sum(min(number, two.get(key, 0)) for key, number in one.items())
     pairs = []
     while common.size and common.max() > 0:
-        i, j = np.unravel_index(int(common.argmax()), common.shape)
-        pairs.append((*lanes_a[int(i)], *lanes_b[int(j)]))
+        i, j = divmod(int(common.argmax()), common.shape[1])
+        pairs.append((*lanes_a[i], *lanes_b[j]))
         common[i, :], common[:, j] = 0, 0
     return np.array(pairs, np.int64).reshape(-1, 4), a.tops, b.tops
 
