@@ -45,6 +45,7 @@ class Page:
     runs: int = 1
     section: str = ""
     scoped: bool = False
+    prepare: Callable[[LoadedRun], object] | None = None
 
     def id(self, name: str) -> str:
         """Id of a component of this page."""

@@ -294,4 +294,10 @@ def register(app: Dash, library: Library) -> None:
     del app, library
 
 
-PAGE = Page("overview", "Overview", "overview", layout, register, section="View", scoped=True)
+def _prepare(loaded: LoadedRun) -> None:
+    """What the page shows of a whole run."""
+    loaded.result("breakdowns", breakdowns)
+    findings_of(loaded)
+
+
+PAGE = Page("overview", "Overview", "overview", layout, register, section="View", scoped=True, prepare=_prepare)
