@@ -237,7 +237,9 @@ class Library:
             loaded = self._try_load(ref, job)
         finally:
             job.done.set()
-        for prepare in self._prepare if loaded is not None else ():
+        if loaded is None:
+            return
+        for prepare in self._prepare:
             try:
                 prepare(loaded)
             except Exception:  # noqa: BLE001 - what fails here fails again, and is said, where a page asks for it
