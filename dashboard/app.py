@@ -18,7 +18,6 @@ from dashboard.pages import PAGES
 from dashboard.security import guard
 from dashboard.settings import Settings
 from dashboard.shell import layout, register
-from dashboard.timeline_data import rows_of
 from dashboard.uploads import register_uploads
 
 __all__ = ["assets_root", "create_app"]
@@ -71,7 +70,7 @@ def create_app(settings: Settings) -> Dash:
         store=_store(settings, settings.store),
         upload_store=_store(settings, settings.store if settings.keep_uploads else _beside_uploads(settings)),
         patience=_PATIENCE_S,
-        prepare=rows_of,
+        prepare=[page.prepare for page in PAGES if page.prepare is not None],
     )
     app = Dash(
         __name__,

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -125,7 +125,7 @@ class Library:
         upload_store: the same for uploads.
         patience: seconds that :meth:`get` waits for a run; None: until it is loaded. A server sets it, so that a few
             long loads cannot hold all of its threads.
-        prepare: called in the background with each run once it is loaded, to work out what its first pages need.
+        prepare: each called in the background with a run once it is loaded, to work out what its first pages need.
         in_use_s: seconds for which a run that was asked for is not forgotten, whatever the limit.
     """
 
@@ -137,7 +137,7 @@ class Library:
         store: Store | None = None,
         upload_store: Store | None = None,
         patience: float | None = None,
-        prepare: Callable[[LoadedRun], object] | None = None,
+        prepare: Sequence[Callable[[LoadedRun], object]] = (),
         in_use_s: float = 30.0,
     ) -> None:
         self.roots = {name: path.resolve() for name, path in roots.items()}
@@ -145,7 +145,7 @@ class Library:
         self._store = store
         self._upload_store = upload_store
         self._patience = patience
-        self._prepare = prepare
+        self._prepare = tuple(prepare)
         self._in_use_s = in_use_s
         self._loaded: dict[str, LoadedRun] = {}
         self._jobs: dict[str, _Job] = {}
@@ -237,9 +237,11 @@ class Library:
             loaded = self._try_load(ref, job)
         finally:
             job.done.set()
-        if loaded is not None and self._prepare is not None:
+        if loaded is None:
+            return
+        for prepare in self._prepare:
             try:
-                self._prepare(loaded)
+                prepare(loaded)
             except Exception:  # noqa: BLE001 - what fails here fails again, and is said, where a page asks for it
                 _LOG.exception("preparing %s failed", ref)
 

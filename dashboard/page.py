@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Page:
     runs: int = 1
     section: str = ""
     scoped: bool = False
+    prepare: Callable[[LoadedRun], object] | None = None
+    later: Mapping[str, Callable[[Context, int], Component]] = field(default_factory=dict)
 
     def id(self, name: str) -> str:
         """Id of a component of this page."""

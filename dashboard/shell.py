@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 from flask import has_request_context, request
 
 from chakra_core.errors import ChakraError
-from dashboard import export_dialog, scope_bar, tables
+from dashboard import export_dialog, later, scope_bar, tables
 from dashboard.details import details
 from dashboard.icons import icon
 from dashboard.library import Library
@@ -166,23 +166,10 @@ def register(app: Dash, library: Library) -> None:
 def _register_server(app: Dash, library: Library) -> None:
     """The callbacks that need the server: content, chips, details, loading."""
 
-    def show(
-        page: str | None, runs: list[str] | None, theme: str | None, _tick: int, scope: str | None,
-        selection: Any, window: Any, params: dict[str, str] | None, nodes: Any,
-    ) -> Component | Any:  # fmt: skip
-        if page is None or (ctx.triggered_id == Ids.SCOPE and not _is_scoped(page)):
+    def show(_tick: int, *stores: Any) -> Component | Any:
+        state = ViewState.from_stores(*stores)
+        if not state.page or (ctx.triggered_id == Ids.SCOPE and not _is_scoped(state.page)):
             return no_update
-        between = _between(window)
-        state = ViewState(
-            page,
-            tuple(runs or ()),
-            Selection.from_data(selection),
-            between,
-            theme or "light",
-            params or {},
-            nodes or "",
-            scope or "",
-        )
         return content_for(library, state)
 
     def chips(runs: list[str] | None, _tick: int) -> list[Component]:
@@ -191,14 +178,16 @@ def _register_server(app: Dash, library: Library) -> None:
     def show_details(selection: Any, runs: list[str] | None, _tick: int) -> Any:
         return details(library, runs or [], Selection.from_data(selection))
 
-    page, runs, tick = Input(Ids.PAGE, "data"), Input(Ids.RUNS, "data"), Input(_TICK, "data")
-    others = [State(name, "data") for name in (Ids.SELECTION, Ids.WINDOW, Ids.PARAMS, Ids.NODES)]
+    runs, tick = Input(Ids.RUNS, "data"), Input(_TICK, "data")
+    anew = (Ids.PAGE, Ids.RUNS, Ids.THEME, Ids.SCOPE)
+    view = [(Input if name in anew else State)(name, "data") for name in Ids.VIEW]
     app.callback(
-        Output(Ids.CONTENT, "children"), page, runs, Input(Ids.THEME, "data"), tick, Input(Ids.SCOPE, "data"), *others,
+        Output(Ids.CONTENT, "children"), tick, *view,
         running=[(Output("load-poll", "disabled"), True, False)],  # else each tick would start the page anew
     )(show)  # fmt: skip
     app.callback(Output("run-chips", "children"), runs, tick)(chips)
     app.callback(Output("details", "children"), Input(Ids.SELECTION, "data"), runs, tick)(show_details)
+    later.register(app, library, PAGES)
     _register_loading(app, library)
 
 
@@ -256,14 +245,6 @@ def renumbered(selection: Any, refs: Sequence[str], kept: Sequence[str]) -> dict
     if chosen is None or chosen.run >= len(refs) or refs[chosen.run] not in kept:
         return None
     return Selection(list(kept).index(refs[chosen.run]), chosen.rank, chosen.row).to_data()
-
-
-def _between(window: Any) -> tuple[int, int] | None:
-    """A time window as a store holds it; None where it makes no sense."""
-    if not isinstance(window, list) or len(window) != 2 or not all(isinstance(ns, int | float) for ns in window):
-        return None
-    first, last = int(window[0]), int(window[1])
-    return (first, last) if 0 <= first < last else None
 
 
 def _is_scoped(slug: str) -> bool:

@@ -34,6 +34,8 @@ class Ids:
     NAVIGATE = "navigate"  # write a page slug here to go to that page with the current state
     FAILED = "failed-runs"  # [[reference, message], …] of the runs that could not be opened
     CONTENT = "content"
+    VIEW = (PAGE, RUNS, SELECTION, WINDOW, THEME, PARAMS, NODES, SCOPE)
+    """The stores that ``ViewState.from_stores`` takes, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,16 @@ class ViewState:
             scope=first.get("scope", ""),
         )
 
+    @classmethod
+    def from_stores(
+        cls, page: Any, runs: Any, selection: Any, window: Any, theme: Any, params: Any, nodes: Any, scope: Any
+    ) -> ViewState:
+        """Read the contents of the stores ``Ids.VIEW``."""
+        return cls(
+            page or "", tuple(runs or ()), Selection.from_data(selection), _between(window), theme or "light",
+            params or {}, nodes or "", scope or "",
+        )  # fmt: skip
+
     def search(self) -> str:
         """The query string (with ``?``) that ``parse`` reads back to this state."""
         pairs: list[tuple[str, str]] = [("run", ref) for ref in self.runs]
@@ -116,6 +128,14 @@ def _selection(text: str) -> Selection | None:
     if len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) < 12 for part in parts):
         return Selection(*(int(part) for part in parts))
     return None
+
+
+def _between(window: Any) -> tuple[int, int] | None:
+    """A time window as a store holds it; None where it makes no sense."""
+    if not isinstance(window, list) or len(window) != 2 or not all(isinstance(ns, int | float) for ns in window):
+        return None
+    first, last = int(window[0]), int(window[1])
+    return (first, last) if 0 <= first < last else None
 
 
 def _window(text: str) -> tuple[int, int] | None:

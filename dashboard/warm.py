@@ -18,7 +18,9 @@ from chakra_core.readers.base import Source
 from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.readers.proto import xplane_pb2
 from chakra_core.samples import list_samples, samples_root
+from dashboard.later import parts
 from dashboard.library import Library
+from dashboard.page import Context
 from dashboard.pages import PAGES
 from dashboard.shell import content_for
 from dashboard.state import ViewState
@@ -63,7 +65,9 @@ def warm() -> int:
             links(loaded, loaded.run.ranks[0], 0)
         for page in PAGES:
             if page.runs <= len(shown):
-                content_for(library, ViewState(page.slug, shown))
+                state = ViewState(page.slug, shown)
+                content_for(library, state)
+                parts(page, Context(library, tuple(library.get(ref) for ref in shown), state))
                 rendered += 1
     return rendered
 

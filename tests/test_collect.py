@@ -15,10 +15,11 @@ from chakra_core.errors import ChakraError
 from chakra_core.opening import open_run
 from chakra_core.schema import CommOp, TimeKind
 from dashboard.library import Library
-from dashboard.shell import content_for
+from dashboard.page import Context
+from dashboard.pages import PAGES
 from dashboard.state import ViewState
 from tests.captures import capture
-from tests.test_pages import shown
+from tests.test_pages import whole
 from tests.test_readers_xplane import gpu_profile
 
 
@@ -58,8 +59,8 @@ def test_a_real_capture_gives_pairs_and_et_per_rank(captures: Path, ranks: int):
 def test_a_real_capture_reaches_the_overview(captures: Path, ranks: int):
     library = Library({"captures": captures})
     ref = "captures/ranks1/trace.0.et" if ranks == 1 else "captures/ranks2"
-    library.get(ref)
-    text = shown(content_for(library, ViewState("overview", (ref,))))
+    context = Context(library, (library.get(ref),), ViewState("overview", (ref,)))
+    text = whole(next(page for page in PAGES if page.slug == "overview"), context)
     assert "aten::addmm" in text
     assert "measured" in text
 

@@ -270,7 +270,7 @@ def test_what_the_first_pages_need_is_worked_out_after_loading(root: Path):
         rows_of(loaded)
         prepared.set()
 
-    library = Library({"built": root}, prepare=prepare)
+    library = Library({"built": root}, prepare=[prepare])
     loaded = library.get("built/host.et")
     assert prepared.wait(20)
     assert loaded.result("lod", lambda _: None) is rows_of(loaded)

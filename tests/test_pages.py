@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
+from dash import Dash, html
 from dash.development.base_component import Component
 from plotly.io.json import to_json_plotly
 
 from dashboard.app import create_app
+from dashboard.later import parts, placeholder
 from dashboard.library import Library
 from dashboard.page import Context, Page
 from dashboard.pages import PAGES
 from dashboard.settings import Settings
 from dashboard.shell import content_for, renumbered
-from dashboard.state import Selection, ViewState
+from dashboard.state import Ids, Selection, ViewState
 from tests.runs import FORMULA, HOSTILE, write_runs
 
 REFS = ("built/host.et", "built/ranks", "built/empty.json", "built/damaged.json", "built/hostile.et")
@@ -32,9 +35,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return library
 
 
-def shown(component: Component) -> str:
+def shown(component: Component | list[Component]) -> str:
     """All of a component as the browser gets it."""
     return str(to_json_plotly(component))
+
+
+def whole(page: Page, context: Context) -> str:
+    """All of a page, with what is drawn after its first picture."""
+    return shown([page.layout(context), *parts(page, context)])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -43,8 +51,9 @@ def shown(component: Component) -> str:
 def test_every_page_renders_on_every_kind_of_run(library: Library, page: Page, ref: str, theme: str):
     refs = (ref,) if page.runs < 2 else (ref, "built/ranks")
     state = ViewState(page.slug, refs, Selection(0, 0, 0), (0, 500), theme, MappingProxyType({"nonsense": "<b>"}))
-    layout = page.layout(Context(library, tuple(library.get(one) for one in refs), state))
-    assert len(shown(layout)) > 100
+    context = Context(library, tuple(library.get(one) for one in refs), state)
+    assert len(shown(page.layout(context))) > 100
+    assert all(len(shown(part)) > 100 for part in parts(page, context))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.slug)
@@ -69,6 +78,40 @@ def test_a_page_that_fails_says_so_in_its_place(library: Library, monkeypatch: p
     text = shown(content_for(library, ViewState("bad")))
     assert "Bad cannot be shown" in text
     assert "ValueError: " in text
+
+
+def _answer(app: Dash, placed: dict[str, Any]) -> str:
+    """What the server says when the browser asks for a part that is drawn later."""
+    stores = {"page": placed["page"], "runs": ["built/ranks"], "theme": "light"}
+    body = {
+        "output": '{"at":["MATCH"],"kind":"later","page":["MATCH"],"part":["MATCH"]}.children',
+        "outputs": {"id": placed, "property": "children"},
+        "inputs": [{"id": placed, "property": "id", "value": placed}],
+        "state": [{"id": name, "property": "data", "value": stores.get(name)} for name in Ids.VIEW],
+        "changedPropIds": [],
+    }
+    return str(app.server.test_client().post("/_dash-update-component", json=body).get_data(as_text=True))
+
+
+def test_parts_that_are_drawn_later_are_asked_for_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_runs(tmp_path)
+
+    def broken(_context: Context, at: int) -> Component:
+        raise ValueError(f"part {at} is made to fail")
+
+    def layout(_context: Context) -> Component:
+        return placeholder("slow", "good")
+
+    page = Page(
+        "slow", "Slow", "dot", layout, lambda _app, _library: None,
+        later={"good": lambda context, at: html.P(f"{context.runs[at].run.label} {at}"), "bad": broken},
+    )  # fmt: skip
+    monkeypatch.setattr("dashboard.shell.PAGES", (page,))
+    app = create_app(Settings(roots={"built": tmp_path}))
+    assert "ranks 0" in _answer(app, {"kind": "later", "page": "slow", "part": "good", "at": 0})
+    assert "ValueError: part 3 is made to fail" in _answer(
+        app, {"kind": "later", "page": "slow", "part": "bad", "at": 3}
+    )
 
 
 def test_applications_in_one_process_do_not_meddle(tmp_path: Path):
@@ -107,7 +150,7 @@ def test_names_of_a_trace_are_text_and_never_markdown_or_code(library: Library):
         if page.runs != 1:
             continue
         state = ViewState(page.slug, ("built/hostile.et",), Selection(0, 0, 0))
-        text = shown(page.layout(Context(library, (library.get("built/hostile.et"),), state)))
+        text = whole(page, Context(library, (library.get("built/hostile.et"),), state))
         assert '"dangerously_allow_html":true' not in text
         assert '"dangerously_allow_code":true' not in text
         assert '"type":"Markdown"' not in text

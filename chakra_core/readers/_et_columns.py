@@ -6,8 +6,7 @@ some node has a value in them. Records that the scanner is not sure about go thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from io import BufferedReader
 from typing import IO, Any, cast
 
@@ -19,6 +18,7 @@ from chakra_core.readers import _et_scan as scan
 from chakra_core.readers import _et_wire as wire
 from chakra_core.readers._et_layouts import Record, inputs_text
 from chakra_core.readers._et_table import ABSENT, INTEGERS, TEXTS, NodeTable, Scanned, column_value, stated_kinds
+from chakra_core.readers._growing import Growing
 from chakra_core.readers._kineto_json import PADDING, words_of
 from chakra_core.readers._kineto_scan import rehash
 from chakra_core.readers._kineto_text import BLOCK, EventText, read_blocks
@@ -32,10 +32,13 @@ _BUFFER = 4 * 1024 * 1024
 _ROWS = 16 * 1024
 _DEPS = 256 * 1024
 _MAX_RECORD = 2**31 - 1  # protobuf's own limit
+_MOST_AHEAD = 2**28  # entries: room asked for on the word of an estimate
 _EXPANSION = 8  # usual factor, for progress only
 _COLUMNS = (*INTEGERS, *scan.EXTRA)
 _PLACE = {name: at for at, name in enumerate(_COLUMNS)}
-_MISSING = {**dict.fromkeys(_COLUMNS, ABSENT), **dict.fromkeys(("inputs", *TEXTS), -1)}
+_CODED = ("name", "inputs", *TEXTS)
+"""Columns of numbers of texts."""
+_MISSING = {**dict.fromkeys(_COLUMNS, ABSENT), **dict.fromkeys(_CODED, -1)}
 
 
 def scan_file(source: Source, text: EventText, *, first_is_node: bool, decode: Callable[[bytes], Record]) -> Scanned:
@@ -101,51 +104,57 @@ class _Texts:
         return list(numbers), None if len(numbers) == len(texts) else np.array([*renumbered, -1], np.int64)
 
 
-@dataclass
 class _Rows:
-    """Rows of the current batch, and the columns of the batches before."""
+    """Rows of the current batch, and the columns of all batches before."""
 
-    i64: I64 = field(default_factory=lambda: np.zeros((_ROWS, len(_COLUMNS)), np.int64))
-    u64: NDArray[np.uint64] = field(default_factory=lambda: np.zeros((_ROWS, len(scan.UNSIGNED)), np.uint64))
-    deps: list[NDArray[Any]] = field(
-        default_factory=lambda: [np.zeros(_DEPS, np.uint64), np.zeros(_DEPS, np.uint64), np.zeros(_DEPS, np.int64)]
-    )
-    filled: int = 0
-    total: int = 0
-    parts: dict[str, list[tuple[int, I64]]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
-    unsigned: list[NDArray[np.uint64]] = field(default_factory=list)
-    listed: tuple[list[NDArray[Any]], ...] = field(default_factory=lambda: ([], [], []))
+    def __init__(self) -> None:
+        self.i64 = np.zeros((_ROWS, len(_COLUMNS)), np.int64)
+        self.u64 = np.zeros((_ROWS, len(scan.UNSIGNED)), np.uint64)
+        self.deps = [np.zeros(_DEPS, np.uint64), np.zeros(_DEPS, np.uint64), np.zeros(_DEPS, np.int64)]
+        self.filled = self.total = 0
+        self.columns: dict[str, Growing] = {}
+        self.unsigned: list[Growing] = []
+        self.listed: list[Growing] = []
 
-    def flush(self, used: I64) -> None:
-        """Put the batch away and begin the next."""
+    def flush(self, used: I64, share: float) -> None:
+        """Put the batch away and begin the next; ``share`` of the file has been read."""
         n = self.filled
-        block = self.i64[:n]
+        counts = [int(used[scan.USED_CTRL + at]) for at in range(len(self.deps))]
+        if not self.unsigned:
+            self.unsigned = [Growing(np.uint64, _expected(n, share)) for _ in scan.UNSIGNED]
+            self.listed = [
+                Growing(array.dtype, _expected(count, share)) for array, count in zip(self.deps, counts, strict=True)
+            ]
         for at, name in enumerate(_COLUMNS):
-            if not (block[:, at] == _MISSING[name]).all():
-                self.parts[name].append((self.total, block[:, at].copy()))
-        self.unsigned.append(self.u64[:n].T.copy())
-        for at, array in enumerate(self.deps):
-            self.listed[at].append(array[: int(used[scan.USED_CTRL + at])].copy())
+            self._put_away(name, self.i64[:n, at], share)
+        for at, kept in enumerate(self.unsigned):
+            kept.append(self.u64[:n, at])
+        for array, count, kept in zip(self.deps, counts, self.listed, strict=True):
+            kept.append(array[:count])
         used[scan.USED_CTRL :] = 0
         self.total += n
         self.filled = 0
 
-    def make_room(self, used: I64, wanted: int) -> None:
+    def _put_away(self, name: str, values: I64, share: float) -> None:
+        """Keep the batch's part of a column, unless no node so far has a value there."""
+        if name not in self.columns:
+            if (values == _MISSING[name]).all():
+                return
+            narrow = np.int32 if name in _CODED else np.int64
+            self.columns[name] = Growing(narrow, _expected(self.total + len(values), share))
+            self.columns[name].repeat(_MISSING[name], self.total)
+        self.columns[name].append(values)
+
+    def make_room(self, used: I64, share: float, wanted: int) -> None:
         """Flush, and make the dependency arrays hold one record of ``wanted`` bytes."""
-        self.flush(used)
+        self.flush(used, share)
         if wanted > len(self.deps[0]):
             self.deps = [np.zeros(wanted, array.dtype) for array in self.deps]
 
-    def column(self, name: str) -> I64:
+    def column(self, name: str) -> NDArray[Any]:
         """A column of all batches; one that no node has takes no memory."""
-        parts = self.parts.pop(name)
-        if not parts:
-            return np.broadcast_to(np.int64(_MISSING[name]), (self.total,))
-        whole = np.full(self.total, _MISSING[name], np.int64)
-        while parts:
-            at, values = parts.pop()
-            whole[at : at + len(values)] = values
-        return whole
+        kept = self.columns.pop(name, None)
+        return np.broadcast_to(np.int64(_MISSING[name]), (self.total,)) if kept is None else kept.done()
 
     def put(self, record: Record, texts: _Texts, at: int, size: int) -> None:
         """Fill the next row from a record that protobuf has decoded."""
@@ -214,11 +223,11 @@ class _Scan:
             if status == scan.ODD:
                 self._ask(decode)
             elif status == scan.FULL:
-                rows.make_room(texts.used, self._frame()[1])
+                rows.make_room(texts.used, self._share(), self._frame()[1])
             elif status == scan.TABLE_FULL:
                 texts.grow()
             elif status == scan.AT_END or self.final or self._hopeless():
-                rows.flush(texts.used)
+                rows.flush(texts.used, self._share())
                 return self.pos < self.end
             else:
                 self._fill()
@@ -246,6 +255,10 @@ class _Scan:
             return self.end - self.pos >= 10
         left = None if self.source.compression else self.source.size - self.base - start
         return size > (_MAX_RECORD if left is None else min(left, _MAX_RECORD))
+
+    def _share(self) -> float:
+        """How much of the file has been scanned, as far as is known; above 0."""
+        return min(1.0, max(self.base + self.pos, 1) / self.expected)
 
     def _fill(self) -> None:
         """Move what is not yet read to the front and read on; sets ``final`` at the end of the content."""
@@ -284,8 +297,7 @@ class _Scan:
         rows = self.rows
         texts, renumbered = self.texts.listed()
         offsets, sizes = rows.column("offset"), rows.column("size")
-        unsigned = np.concatenate(rows.unsigned, axis=1)
-        rows.unsigned.clear()
+        unsigned = [kept.done() for kept in rows.unsigned]
         coded = {name: rows.column(name) for name in ("name", "inputs", *TEXTS)}
         if renumbered is not None:
             coded = {name: renumbered[values] for name, values in coded.items()}
@@ -301,7 +313,12 @@ class _Scan:
         )  # fmt: skip
 
 
-def _csr(counts: I64, parts: Sequence[NDArray[Any]]) -> tuple[I64, NDArray[Any]]:
+def _csr(counts: NDArray[Any], values: Growing) -> tuple[I64, NDArray[Any]]:
     ptr = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(np.maximum(counts, 0), out=ptr[1:])
-    return ptr, np.concatenate(parts)
+    return ptr, values.done()
+
+
+def _expected(count: int, share: float) -> int:
+    """How many there will be, where ``count`` were found in this share of the file; with room for the estimate's error."""
+    return count + min(int((1.05 / share - 1) * count), _MOST_AHEAD)

@@ -13,65 +13,47 @@ from chakra_core.trace import Edges, HealthFinding
 if TYPE_CHECKING:
     from chakra_core.readers._et_table import NodeTable
 
-__all__ = ["edges_of", "rows_of"]
+__all__ = ["callers_of", "edges_of", "rows_of"]
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 
 
-def rows_of(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> I64:
+def rows_of(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> I32:
     """Row of each wanted id (the first that bears it), -1 where no node does."""
+    from chakra_core.readers import _et_edge_kernels as kernels
+
     if not len(ids):
-        return np.full(len(wanted), -1, np.int64)
+        return np.full(len(wanted), -1, np.int32)
     top = int(ids.max())
-    if top < 4 * len(ids) + 1024:  # dense enough to look rows up by id; one more place for ids beyond the last
-        row_of = np.full(top + 2, -1, np.int64)
-        row_of[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
-        return row_of[np.minimum(wanted, np.uint64(top + 1))]
+    if top < 4 * len(ids) + 1024:  # dense enough to look rows up by id
+        return kernels.look_up(kernels.table_of(ids, top), wanted)
     order = np.argsort(ids, kind="stable")
     known = ids[order]
     at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[at] == wanted, order[at], -1)
+    return np.where(known[at] == wanted, order[at], -1).astype(np.int32)
+
+
+def callers_of(edges: Edges, host: NDArray[np.bool_]) -> I32:
+    """Row of the node on the host that each node was called from: its first control dependency there; -1 for none."""
+    from chakra_core.readers import _et_edge_kernels as kernels
+
+    return kernels.callers(edges.indptr, edges.sources, edges.kinds, host, int(EdgeKind.CONTROL))
 
 
 def edges_of(table: NodeTable, health: list[HealthFinding]) -> Edges:
     """Dependencies that resolve, by row, data before control; what does not resolve or makes no sense is reported."""
-    n = len(table)
-    targets = np.concatenate(
-        [np.repeat(np.arange(n), np.diff(table.data_ptr)), np.repeat(np.arange(n), np.diff(table.ctrl_ptr))]
-    )
-    sources = rows_of(table.id, np.concatenate([table.data, table.ctrl]))
-    kinds = np.concatenate(
-        [np.full(len(table.data), EdgeKind.DATA, np.int8), np.full(len(table.ctrl), EdgeKind.CONTROL, np.int8)]
-    )
-    _apply_stated(table, kinds)
-    _report_edges(table, sources, targets, health)
-    kept = (sources >= 0) & (sources != targets)
-    return Edges.from_pairs(n, sources[kept], targets[kept], kinds[kept])
+    from chakra_core.readers import _et_edge_kernels as kernels
+
+    indptr, sources, kinds, lost, own = kernels.merge(
+        table.data_ptr, rows_of(table.id, table.data), table.ctrl_ptr, rows_of(table.id, table.ctrl),
+        table.kinds_ptr, table.kinds, (int(EdgeKind.DATA), int(EdgeKind.CONTROL)), int(max(EdgeKind)),
+    )  # fmt: skip
+    _report_edges(table, lost, own, health)
+    return Edges(indptr, sources, kinds)
 
 
-def _apply_stated(table: NodeTable, kinds: NDArray[np.int8]) -> None:
-    """Put the kinds that nodes state, where they state one for each dependency and all make sense, into ``kinds``."""
-    stated, data, ctrl = (np.diff(ptr) for ptr in (table.kinds_ptr, table.data_ptr, table.ctrl_ptr))
-    rows = np.flatnonzero((stated > 0) & (stated == data + ctrl))
-    if not len(rows):
-        return
-    count = stated[rows]
-    first = np.cumsum(count) - count
-    within = np.arange(int(count.sum())) - np.repeat(first, count)
-    values = table.kinds[np.repeat(table.kinds_ptr[rows], count) + within]
-    in_data = within < np.repeat(data[rows], count)
-    place = np.where(
-        in_data,
-        np.repeat(table.data_ptr[rows], count) + within,
-        len(table.data) + np.repeat(table.ctrl_ptr[rows] - data[rows], count) + within,
-    )
-    good = np.logical_and.reduceat((values >= 0) & (values <= max(EdgeKind)), first)
-    kept = np.repeat(good, count)
-    kinds[place[kept]] = values[kept]
-
-
-def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[HealthFinding]) -> None:
-    lost, own = targets[sources < 0], targets[sources == targets]
+def _report_edges(table: NodeTable, lost: I64, own: I64, health: list[HealthFinding]) -> None:
     if len(lost):
         text = f"{len(lost):,} dependencies name ids that are not in the file."
         health.append(
@@ -82,7 +64,7 @@ def _report_edges(table: NodeTable, sources: I64, targets: I64, health: list[Hea
     if len(own):
         text = f"{len(own):,} dependencies of a node on itself."
         health.append(_finding("self-dependency", Severity.INFO, own, text, "They are left out."))
-    twice = np.flatnonzero(rows_of(table.id, table.id) != np.arange(len(table)))
+    twice = np.flatnonzero(rows_of(table.id, table.id) != np.arange(len(table), dtype=np.int32))
     if len(twice):
         text = f"{len(twice):,} nodes bear an id that an earlier node has."
         health.append(

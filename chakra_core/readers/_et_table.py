@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.readers import _et_groups as groups
-from chakra_core.readers._et_edges import edges_of, rows_of
+from chakra_core.readers._et_edges import callers_of, edges_of, rows_of
 from chakra_core.readers._et_shapes import input_texts, signatures
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind, NodeKind, Severity, TimeKind
 from chakra_core.trace import AttributeSource, Columns, Edges, HealthFinding, Lane, Trace, TraceMeta
@@ -45,7 +45,9 @@ ABSENT = int(np.iinfo(np.int64).min)
 """Value of an integer column where a node lacks the attribute."""
 
 _FARTHEST, _LONGEST = 2**62, 2**53
+_CLOSE = 1_000_000
 _LABELS = {category.label: int(category) for category in Category}
+_USER_SCOPE = 7
 _ANNOTATION = re.compile(r"^(ProfilerStep#|\[pytorch\||## |\[param\|)")
 
 
@@ -78,6 +80,8 @@ class NodeTable:
     def integer(self, name: str, default: int = -1) -> I64:
         """An integer attribute with ``default`` where it is absent."""
         values = self.integers[name]
+        if not values.strides[0]:  # no node has it
+            return np.full(len(values), default, np.int64)
         return np.where(values == ABSENT, default, values)
 
 
@@ -190,7 +194,7 @@ def make_trace(
     comm = _communication(table)
     shape_texts, shape = _own_shapes(table, facts) or signatures(table.inputs, table.texts)
     said, inputs = input_texts(table.inputs, table.texts)
-    kind = np.clip(_kinds(table, comm["comm_op"]), 0, 127)
+    kind = _kinds(table, comm["comm_op"])
     has_times = bool((start != NO_TIME).any())
     stated = str(facts.get("time_kind", ""))
     parent = _parents(table, domain, edges, derive="time_kind" not in facts)
@@ -223,16 +227,15 @@ def _category(table: NodeTable, domain: NDArray[np.int8]) -> NDArray[np.int8]:
 
     by_name = classify_names(table.texts)
     annotation = np.array([bool(_ANNOTATION.match(text)) for text in table.texts] + [False])
-    own = np.array([_LABELS.get(text, -1) for text in table.texts] + [-1], np.int64)[table.text_columns["category"]]
+    own = np.array([_LABELS.get(text, -1) for text in table.texts] + [-1], np.int8)[table.text_columns["category"]]
     host = domain == Domain.HOST
-    marks = annotation[table.name] | (table.kind == NodeKind.METADATA) | (host & (table.integers["scope"] == 7))
-    category = np.where(host, Category.HOST_OP, by_name[table.name] if len(table.texts) else 0)
-    category = np.where(host & marks, Category.ANNOTATION, category)
-    memory = (table.kind == NodeKind.MEM_LOAD) | (table.kind == NodeKind.MEM_STORE)
-    category = np.where(memory, Category.COPY, category)
-    communicates = (table.kind >= NodeKind.COMM_SEND) & (table.kind <= NodeKind.COMM_COLL)
-    category = np.where(communicates, Category.COMMUNICATION, category)
-    return np.where(own >= 0, own, category).astype(np.int8)
+    category = by_name.astype(np.int8)[table.name] if len(table.texts) else np.zeros(len(table), np.int8)
+    category[host] = Category.HOST_OP
+    marks = annotation[table.name] | (table.kind == NodeKind.METADATA) | (table.integers["scope"] == _USER_SCOPE)
+    category[host & marks] = Category.ANNOTATION
+    category[(table.kind == NodeKind.MEM_LOAD) | (table.kind == NodeKind.MEM_STORE)] = Category.COPY
+    category[(table.kind >= NodeKind.COMM_SEND) & (table.kind <= NodeKind.COMM_COLL)] = Category.COMMUNICATION
+    return np.where(own >= 0, own, category)
 
 
 def _lanes(table: NodeTable, domain: NDArray[np.int8], facts: Mapping[str, Any]) -> tuple[tuple[Lane, ...], I64]:
@@ -249,11 +252,21 @@ def _lanes(table: NodeTable, domain: NDArray[np.int8], facts: Mapping[str, Any])
     lanes: list[Lane] = []
     for here, kind, word in ((host, LaneKind.THREAD, "thread"), (~host, LaneKind.STREAM, "stream")):
         rows = np.flatnonzero(here & (number != ABSENT))
-        numbers, inverse = np.unique(number[rows], return_inverse=True)
+        numbers, inverse = _ranked(number[rows])
         lane[rows] = len(lanes) + inverse
         place = Domain.HOST if kind == LaneKind.THREAD else Domain.DEVICE
         lanes += [Lane(f"{word} {value}", place, kind, device=-1 if place == Domain.HOST else 0) for value in numbers]
     return tuple(lanes), lane
+
+
+def _ranked(values: I64) -> tuple[I64, I64]:
+    """The distinct values in order, and which of them each value is; numbers close together are not sorted."""
+    least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    if most - least > _CLOSE:
+        return np.unique(values, return_inverse=True)
+    there = np.zeros(most - least + 1, np.bool_)
+    there[values - least] = len(values) > 0
+    return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[values - least]
 
 
 def _own_lanes(facts: Mapping[str, Any]) -> tuple[Lane, ...]:
@@ -302,51 +315,54 @@ def _times(table: NodeTable, health: list[HealthFinding]) -> tuple[I64, I64]:
     return np.where(late, NO_TIME, start), np.clip(dur, 0, _LONGEST)
 
 
-def _communication(table: NodeTable) -> dict[str, I64]:
+def _communication(table: NodeTable) -> dict[str, NDArray[Any]]:
     """Operation, bytes, peer and tag of communication nodes."""
-    stated = table.integer("comm_type", int(CommOp.UNKNOWN))
-    known = (stated >= CommOp.ALL_REDUCE) & (stated <= CommOp.BARRIER)
-    op = np.full(len(table), CommOp.NONE, np.int64)
-    collective = table.kind == NodeKind.COMM_COLL
-    op[collective] = np.where(known, stated, CommOp.UNKNOWN)[collective]
-    op[table.kind == NodeKind.COMM_SEND] = CommOp.SEND
-    op[table.kind == NodeKind.COMM_RECV] = CommOp.RECV
-    own = table.integers["comm_op"]
-    restated = (own >= CommOp.ALL_REDUCE) & (own <= max(CommOp)) & (op >= 0)
-    op[restated] = own[restated]
-    size = table.integer("comm_size")
-    size = np.where(restated & (size == 0) & (op != CommOp.BARRIER), -1, size)  # our writer's word for *unknown*
-    size = np.where((size < 0) & (op >= CommOp.SEND), table.integer("tensor_size"), size)
-    peer = np.where(
-        op == CommOp.SEND, table.integer("comm_dst"), np.where(op == CommOp.RECV, table.integer("comm_src"), -1)
-    )
-    tag = table.integer("comm_tag")
-    top = np.iinfo(np.int32).max
-    return {
-        "comm_op": op,
-        "comm_bytes": np.where(op >= 0, size, -1),
-        "comm_peer": np.where((peer >= 0) & (peer <= top), peer, -1),
-        "comm_tag": np.where((op >= 0) & (tag >= 0) & (tag <= top), tag, -1),
+    n, top = len(table), np.iinfo(np.int32).max
+    columns: dict[str, NDArray[Any]] = {
+        "comm_op": np.full(n, CommOp.NONE, np.int8),
+        "comm_bytes": np.full(n, -1, np.int64),
+        "comm_peer": np.full(n, -1, np.int32),
+        "comm_tag": np.full(n, -1, np.int32),
     }
+    rows = np.flatnonzero((table.kind >= NodeKind.COMM_SEND) & (table.kind <= NodeKind.COMM_COLL))
+
+    def integer(name: str, default: int = -1) -> I64:
+        values = table.integers[name][rows]
+        return np.where(values == ABSENT, default, values)
+
+    op = integer("comm_type", int(CommOp.UNKNOWN))
+    op[(op < CommOp.ALL_REDUCE) | (op > CommOp.BARRIER)] = CommOp.UNKNOWN
+    op[table.kind[rows] == NodeKind.COMM_SEND] = CommOp.SEND
+    op[table.kind[rows] == NodeKind.COMM_RECV] = CommOp.RECV
+    own = integer("comm_op")
+    restated = (own >= CommOp.ALL_REDUCE) & (own <= max(CommOp))
+    op[restated] = own[restated]
+    size = integer("comm_size")
+    size[restated & (size == 0) & (op != CommOp.BARRIER)] = -1  # our writer's word for *unknown*
+    size = np.where((size < 0) & (op >= CommOp.SEND), integer("tensor_size"), size)
+    peer = np.where(op == CommOp.SEND, integer("comm_dst"), np.where(op == CommOp.RECV, integer("comm_src"), -1))
+    tag = integer("comm_tag")
+    columns["comm_op"][rows], columns["comm_bytes"][rows] = op, size
+    columns["comm_peer"][rows] = np.where((peer >= 0) & (peer <= top), peer, -1)
+    columns["comm_tag"][rows] = np.where((tag >= 0) & (tag <= top), tag, -1)
+    return columns
 
 
-def _kinds(table: NodeTable, op: I64) -> I64:
+def _kinds(table: NodeTable, op: NDArray[np.int8]) -> NDArray[np.int8]:
     """NodeKind: that of the file, or of the operation where our writer wrote a send or receive as a collective."""
-    collective = table.kind == NodeKind.COMM_COLL
-    kind = np.where(collective & (op == CommOp.SEND), NodeKind.COMM_SEND, table.kind)
-    return np.where(collective & (op == CommOp.RECV), NodeKind.COMM_RECV, kind)
+    kind = np.clip(table.kind, 0, 127).astype(np.int8)
+    collective = kind == NodeKind.COMM_COLL
+    kind[collective & (op == CommOp.SEND)] = NodeKind.COMM_SEND
+    kind[collective & (op == CommOp.RECV)] = NodeKind.COMM_RECV
+    return kind
 
 
-def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive: bool) -> I64:
+def _parents(table: NodeTable, domain: NDArray[np.int8], edges: Edges, *, derive: bool) -> NDArray[np.int32]:
     """The operator a node was called from: as our writer states it, else its first control dependency on the host.
 
     A file of our writer states every parent there is, so none is derived from it.
     """
-    parent = np.full(len(table), -1, np.int64)
-    control = np.flatnonzero((edges.kinds == EdgeKind.CONTROL) & (domain[edges.sources] == Domain.HOST) & derive)
-    targets = edges.targets()[control]
-    rows, first = np.unique(targets, return_index=True)
-    parent[rows] = edges.sources[control][first]
+    parent = callers_of(edges, domain == Domain.HOST) if derive else np.full(len(table), -1, np.int32)
     own = table.integers["parent"]
     stated = np.flatnonzero(own != ABSENT)
     if len(stated):

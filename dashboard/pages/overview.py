@@ -17,6 +17,7 @@ from chakra_core.schema import Category, Severity
 from chakra_core.trace import HealthFinding, Run, Trace
 from dashboard.figures.bars import Bar, breakdown_bars, grouped_bars
 from dashboard.figures.categories import category_bars
+from dashboard.later import placeholder
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
 from dashboard.pages._findings_view import findings_of, place_data
@@ -27,6 +28,7 @@ from dashboard.words import count, duration, plain
 __all__ = ["PAGE"]
 
 T = TypeVar("T")
+_SLUG = "overview"
 _FIRST = 6
 """Findings shown under *Look here first*."""
 _RANK_BARS = 64
@@ -60,11 +62,18 @@ def _run(loaded: LoadedRun, at: int, theme: str, scope: Scope) -> Component:
             html.Div(
                 [
                     html.Div(
-                        [_look_first(loaded, at, scope), _health(run, at), _operators(loaded, at, theme, scope)],
+                        [
+                            placeholder(_SLUG, "findings", at, height=320),
+                            _health(run, at),
+                            placeholder(_SLUG, "operators", at, height=480),
+                        ],
                         className="ck-column",
                     ),
                     html.Div(
-                        [*_where_time_goes(loaded, parts, theme, scope), _kernels(loaded, at, theme, scope)],
+                        [
+                            *_where_time_goes(loaded, parts, theme, scope),
+                            placeholder(_SLUG, "kernels", at, height=480),
+                        ],
                         className="ck-column",
                     ),
                 ],
@@ -186,8 +195,9 @@ def _card(title: str, content: Component, note: str = "") -> Component:
     )
 
 
-def _look_first(loaded: LoadedRun, at: int, scope: Scope) -> Component:
+def _look_first(context: Context, at: int) -> Component:
     """The damage of the file, then the first findings of the Findings page."""
+    loaded, scope = context.runs[at], scope_in(context.state, context.runs[at], at)
     run = loaded.run
     errors = [one for trace in run.traces for one in trace.health] + list(run.health)
     damage = [one.message for one in errors if one.severity == Severity.ERROR][:1]
@@ -262,10 +272,11 @@ def _finding(trace: Trace | None, finding: HealthFinding, ranks: int, at: int) -
     )
 
 
-def _operators(loaded: LoadedRun, at: int, theme: str, scope: Scope) -> Component:
+def _operators(context: Context, at: int) -> Component:
+    loaded, scope = context.runs[at], scope_in(context.state, context.runs[at], at)
     rank = _rank_in(loaded.run, scope)
     return operator_table(
-        _operators_of(loaded, scope), loaded.run.by_rank(rank), at, rank, theme, _whose(loaded.run, scope)
+        _operators_of(loaded, scope), loaded.run.by_rank(rank), at, rank, context.state.theme, _whose(loaded.run, scope)
     )
 
 
@@ -274,10 +285,11 @@ def _operators_of(loaded: LoadedRun, scope: Scope) -> Operators:
     return _within(loaded, ("operators", rank), scope, lambda run: top_operators(run.by_rank(rank), scope))
 
 
-def _kernels(loaded: LoadedRun, at: int, theme: str, scope: Scope) -> Component:
+def _kernels(context: Context, at: int) -> Component:
+    loaded, scope = context.runs[at], scope_in(context.state, context.runs[at], at)
     rank = _rank_in(loaded.run, scope)
     found = _within(loaded, ("kernels", rank), scope, lambda run: kernels(run.by_rank(rank), scope))
-    return kernel_table(found, loaded.run.by_rank(rank), at, rank, theme, _whose(loaded.run, scope))
+    return kernel_table(found, loaded.run.by_rank(rank), at, rank, context.state.theme, _whose(loaded.run, scope))
 
 
 def _rank_in(run: Run, scope: Scope) -> int:
@@ -294,4 +306,20 @@ def register(app: Dash, library: Library) -> None:
     del app, library
 
 
-PAGE = Page("overview", "Overview", "overview", layout, register, section="View", scoped=True)
+def _prepare(loaded: LoadedRun) -> None:
+    """What the page shows of a whole run."""
+    loaded.result("breakdowns", breakdowns)
+    findings_of(loaded)
+
+
+PAGE = Page(
+    _SLUG,
+    "Overview",
+    "overview",
+    layout,
+    register,
+    section="View",
+    scoped=True,
+    prepare=_prepare,
+    later={"findings": _look_first, "operators": _operators, "kernels": _kernels},
+)

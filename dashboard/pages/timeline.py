@@ -9,6 +9,7 @@ from dashboard.library import Library
 from dashboard.page import Context, Page
 from dashboard.timeline_api import register_routes
 from dashboard.timeline_component import follow_stores, store, timeline
+from dashboard.timeline_data import rows_of
 
 __all__ = ["PAGE"]
 
@@ -43,4 +44,4 @@ def _register(app: Dash, library: Library) -> None:
     follow_stores(app, _SLUG)
 
 
-PAGE = Page(_SLUG, "Timeline", "timeline", _layout, _register, section="View")
+PAGE = Page(_SLUG, "Timeline", "timeline", _layout, _register, section="View", prepare=rows_of)

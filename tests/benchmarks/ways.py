@@ -1,7 +1,8 @@
 """The ways to read a file that are measured against each other, each in a process of its own.
 
-``python -m tests.benchmarks.ways WAY PATH`` runs one and prints a line of JSON: seconds, seconds of processor, the peak
-of resident memory in MB before and after, and what it read. Kernels are loaded by a small file of the same kind first.
+``python -m tests.benchmarks.ways WAY PATH [MB]`` runs one and prints a line of JSON: seconds, seconds of processor, the
+peak of resident memory in MB before and after, and what it read. Kernels are loaded by a small file of the same kind
+first, and so many MB of memory are filled and freed.
 """
 
 from __future__ import annotations
@@ -201,12 +202,17 @@ def peak_mb() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
+def _fill(size: int) -> None:
+    bytearray(size)[::4096] = bytes(-(-size // 4096))
+
+
 def main() -> None:
     """Run one way."""
     name, path = sys.argv[1], Path(sys.argv[2])
     small = path.with_name("small.et" if path.suffix == ".et" else "small.json")
     if name in ("et_scan", "et_trace", "kineto_trace", "first_opening", "second_opening"):
         WAYS[name](small)
+    _fill(int(1e6 * float([*sys.argv, "0"][3])))
     before = peak_mb()
     _restart()
     got = WAYS[name](path)
