@@ -158,7 +158,7 @@ def pair(corpus, *names):
 def test_the_same_model_on_two_vendors_meets_wholly(corpus, model):
     result = pair(corpus, *(f"cross_hw/{model}.{device}.json.gz" for device in DEVICES))
     assert [run.matched_share for run in result.runs] == [1.0, 1.0]
-    assert set(result.operators.how.tolist()) <= {How.SHAPES, How.OPERATOR}
+    assert set(result.operators.how.tolist()) <= {How.SHAPES, How.OPERATOR, How.PLACE}
 
 
 def test_a_model_recorded_mid_run_meets_too(corpus):

@@ -82,7 +82,7 @@ def test_other_shapes_meet_under_the_name_and_other_dispatch_under_the_enclosing
     )
     assert table(compare([one, two])) == {
         ("aten::sdpa [8]", How.ENCLOSING): (50, 70, 1, 1),
-        ("aten::mm", How.OPERATOR): (10, 15, 1, 1),
+        ("aten::mm [2,2]", How.PLACE): (10, 15, 1, 1),
     }
 
 

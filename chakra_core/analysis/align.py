@@ -4,136 +4,33 @@ Every kernel is known by a chain of keys, innermost first: its operator with inp
 enclosing operators alike, and last its own name. Kernels of several runs meet under the innermost key that work of
 all runs shares; what was met is set aside and the rest climbs further, until nothing is shared any more. So vendor
 kernels of one operator meet under it, an operator that dispatches to other sub-operators elsewhere meets under the
-one that encloses both, and what has no counterpart is left over, never dropped.
+one that encloses both, and what has no counterpart is left over, never dropped. What the call trees (``trees``) tell
+beyond that comes as *hints*: a key that goes before the operator's own.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.analysis.alike import How, Keys, equivalent, normalise_kernel, normalise_operator, operator_keys
 from chakra_core.analysis.operators import operator_mask
 from chakra_core.analysis.scope import WHOLE, Clipped, Scope, clip_rows, traces_in
 from chakra_core.schema import Category
 from chakra_core.trace import Run, Trace
 
-__all__ = ["Alignment", "How", "Keys", "Work", "align", "collect", "normalise_kernel", "normalise_operator"]
+__all__ = ["Alignment", "Hints", "How", "Keys", "Work", "align", "collect", "normalise_kernel", "normalise_operator"]
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Hints = Mapping[int, I64]
+"""By rank, int64 per row: the key that goes before the node's own; -1 where there is none."""
 
+_HINTED = (How.PINNED, How.PLACE, How.REGION)
 _ROUNDS = 64
-
-
-class How(IntEnum):
-    """What two pieces of work have in common, surest first."""
-
-    SHAPES = 0
-    OPERATOR = 1
-    EQUIVALENT = 2
-    ENCLOSING = 3
-    KERNEL = 4
-    INFERRED = 5
-    UNMATCHED = 6
-
-    @property
-    def label(self) -> str:
-        """In words, for tables."""
-        return (
-            "operator and shapes", "operator", "equivalent operator", "enclosing operator", "name",
-            "operator of like kernels", "unmatched",
-        )[self]  # fmt: skip
-
-
-_VENDOR = re.compile(
-    r"(?<![a-z])_?(?:cudnn|miopen|mkldnn|cublas(?:lt)?|hipblas(?:lt)?|rocblas|cuda|hip|rocm)(?![a-z])_?"
-)
-_NCCL = re.compile(r"^(?:nccl|rccl|hccl|gloo|mpi|ucc|xccl|oneccl):")
-_TRAILING_NUMBER = re.compile(r"[#_ .]+\d+$")
-_HASH = re.compile(r"\b(?:[0-9a-f]{16,}|(?=[a-z]*\d)[a-z2-7]{40,})\b")
-_ARCH = re.compile(r"\b(?:sm_?\d+|gfx[0-9a-f]+|ampere|volta|turing|hopper|maxwell|pascal|blackwell|ada|cdna\d?)_")
-_TILE = re.compile(r"\d+(?:x\d+)+|\d+")
-
-
-_EQUIVALENT: dict[str, str] = {
-    "aten::mm": "matrix product", "aten::addmm": "matrix product", "aten::_scaled_mm": "matrix product",
-    "aten::bmm": "batched matrix product", "aten::baddbmm": "batched matrix product",
-    "aten::_flash_attention_forward": "attention", "aten::_efficient_attention_forward": "attention",
-    "aten::_scaled_dot_product_attention": "attention", "aten::_scaled_dot_product_attention_math": "attention",
-    "aten::_flash_attention_backward": "attention backward",
-    "aten::_efficient_attention_backward": "attention backward",
-    "aten::native_batch_norm": "batch normalisation", "aten::batch_norm": "batch normalisation",
-    "aten::_batch_norm_with_update": "batch normalisation",
-    "aten::native_batch_norm_backward": "batch normalisation backward",
-    "aten::batch_norm_backward": "batch normalisation backward",
-}  # fmt: skip
-"""Operators that compute the same (up to an addition), by normalised name."""
-
-_BIASED = ("aten::addmm", "aten::baddbmm")
-
-
-def _equivalent(name: str, shape: str) -> tuple[str, str]:
-    """``(family, shapes without a bias)`` of an operator that others can stand in for; else of itself."""
-    family = _EQUIVALENT.get(name)
-    if family is None:
-        return name, ""
-    sizes = shape.partition(":")[0]
-    return family, sizes.partition("x")[2] if name in _BIASED else sizes if family.endswith("product") else ""
-
-
-def normalise_operator(name: str) -> str:
-    """An operator's name without what vendors and versions add to it.
-
-    >>> normalise_operator("aten::miopen_convolution"), normalise_operator("aten::cudnn_convolution")
-    ('aten::convolution', 'aten::convolution')
-    >>> normalise_operator("triton_poi_fused_add_3"), normalise_operator("rccl:all_reduce")
-    ('triton_poi_fused_add', 'comm:all_reduce')
-    """
-    text = _HASH.sub("", _NCCL.sub("comm:", name))
-    prefix, colons, rest = text.rpartition("::")
-    if prefix in ("aten", "torch", "at::native"):
-        bare = _VENDOR.sub("", rest)
-        if bare != rest and not rest.endswith("_"):
-            bare = bare.rstrip("_")
-        text = f"{prefix}{colons}{bare or rest}"
-    return _TRAILING_NUMBER.sub("", text) or name
-
-
-def normalise_kernel(name: str) -> str:
-    """A kernel's name without return type, template arguments, parameters, architecture and tile sizes.
-
-    >>> normalise_kernel("void at::native::vectorized_elementwise_kernel<4, F>(int, F)")
-    'at::native::vectorized_elementwise_kernel'
-    >>> normalise_kernel("sm90_xmma_gemm_f32_tn_n_tilesize128x128x64") == normalise_kernel(
-    ...     "sm80_xmma_gemm_f32_tn_n_tilesize64x64x32")
-    True
-    """
-    text = name.removeprefix("void ")
-    cut = min((at for at in (text.find("<"), text.find("(")) if at > 0), default=len(text))
-    return _TILE.sub("#", _ARCH.sub("", text[:cut])).strip(" _") or name
-
-
-@dataclass(slots=True)
-class Keys:
-    """Numbers for the keys of all runs of one comparison."""
-
-    texts: list[str] = field(default_factory=list)
-    kinds: list[How] = field(default_factory=list)
-    _number: dict[tuple[How, str, str], int] = field(default_factory=dict)
-
-    def number(self, kind: How, text: str, scope: str = "") -> int:
-        """The number of a key; keys are equal where kind, text and scope (such as a category) are."""
-        key = (kind, text, scope)
-        if key not in self._number:
-            self._number[key] = len(self.texts)
-            self.texts.append(text)
-            self.kinds.append(kind)
-        return self._number[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +76,26 @@ class Alignment:
     links: tuple[I64, ...]
 
 
-def collect(run: Run, keys: Keys, scope: Scope = WHOLE) -> Work:
-    """The device work of a run with its chains; for a run without any, its host operators and their self time."""
-    traces = [trace for _, trace in traces_in(run, scope)]
-    pieces = [clip_rows(trace, trace.device_rows, scope) for trace in traces]
+def collect(run: Run, keys: Keys, scope: Scope = WHOLE, hints: Hints | None = None, by: str = "operator") -> Work:
+    """The device work of a run with its chains; for a run without any, its host operators and their self time.
+
+    Args:
+        run: the run.
+        keys: numbers of keys, shared with the runs it is compared with.
+        scope: the part of it to look at.
+        hints: keys that go before those of operators.
+        by: one of ``groupings.GROUPINGS``: what work is known by.
+    """
+    from chakra_core.analysis.groupings import regroup
+
+    traces = traces_in(run, scope)
+    pieces = [clip_rows(trace, trace.device_rows, scope) for _, trace in traces]
     on_device = any(len(piece) for piece in pieces)
-    parts = [
-        (_device_part if on_device else _host_part)(trace, piece, at, keys, scope)
-        for at, (trace, piece) in enumerate(zip(traces, pieces, strict=True))
-    ]
+    parts = []
+    for at, ((rank, trace), piece) in enumerate(zip(traces, pieces, strict=True)):
+        hint = (hints or {}).get(rank, np.full(len(trace), -1, np.int64))
+        part = (_device_part if on_device else _host_part)(trace, piece, at, keys, hint, scope)
+        parts.append(part if by == "operator" else regroup(trace, part, by, keys))
     offset = np.cumsum([0, *(len(part) for part in parts)])
     return Work(
         dur_ns=_join([part.dur_ns for part in parts]),
@@ -204,7 +112,7 @@ def _join(arrays: Sequence[NDArray[np.int64] | NDArray[np.int8]]) -> I64:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-def _device_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope) -> Work:
+def _device_part(trace: Trace, work: Clipped, at: int, keys: Keys, hint: I64, scope: Scope) -> Work:
     del scope
     from chakra_core.analysis._climb import chains
 
@@ -212,15 +120,15 @@ def _device_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope)
     piece, row = chains(work.rows, c.parent, operator_mask(trace))
     inferred = _inferred(trace, work.rows, piece, row)
     own = _kernel_keys(trace, work.rows, keys, inferred)
-    own[piece, 1] = own[piece, 0]  # an operator is inferred only for what has none
-    links = np.r_[_operator_keys(trace, row, keys), own]
+    own[piece, 2] = own[piece, 0]  # an operator is inferred only for what has none
+    links = np.r_[_hinted(trace, row, keys, hint), own]
     everything = np.arange(len(work), dtype=np.int64)
     order = np.argsort(np.r_[piece, everything], kind="stable")  # the piece's own name comes after its operators
     rows, pieces = np.r_[row, work.rows][order], np.r_[piece, everything][order]
     return _work(work.dur_ns, c.category[work.rows], pieces, links[order], rows, at, on_device=True)
 
 
-def _host_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope) -> Work:
+def _host_part(trace: Trace, work: Clipped, at: int, keys: Keys, hint: I64, scope: Scope) -> Work:
     from chakra_core.analysis._climb import chains
     from chakra_core.analysis.operators import children_ns
 
@@ -231,7 +139,14 @@ def _host_part(trace: Trace, work: Clipped, at: int, keys: Keys, scope: Scope) -
     everything = np.arange(len(work), dtype=np.int64)
     order = np.argsort(np.r_[everything, piece], kind="stable")  # the operator itself comes before those around it
     rows, pieces = np.r_[work.rows, row][order], np.r_[everything, piece][order]
-    return _work(own, c.category[work.rows], pieces, _operator_keys(trace, rows, keys), rows, at, on_device=False)
+    return _work(own, c.category[work.rows], pieces, _hinted(trace, rows, keys, hint), rows, at, on_device=False)
+
+
+def _hinted(trace: Trace, rows: I64, keys: Keys, hint: I64) -> I64:
+    """Numbers (rows, 4): the hint, or name and shapes again; name and shapes; name; family."""
+    own = operator_keys(trace, rows, keys)
+    first = np.where(hint[rows] >= 0, hint[rows], own[:, 0])
+    return np.concatenate([first[:, None], own], axis=1)
 
 
 def _work(
@@ -250,23 +165,6 @@ def _work(
     )
 
 
-def _operator_keys(trace: Trace, rows: I64, keys: Keys) -> I64:
-    """Numbers (rows, 3) of name and shapes, name, family of operators; made once per distinct operator."""
-    c = trace.columns
-    shapes = len(trace.shapes) + 1
-    pair = c.name[rows].astype(np.int64) * shapes + c.shape[rows] + 1
-    distinct, inverse = np.unique(pair, return_inverse=True)
-    numbers = np.empty((len(distinct), 3), np.int64)
-    for at, code in enumerate(distinct.tolist()):
-        name = normalise_operator(trace.names[code // shapes])
-        shape = trace.shapes[code % shapes - 1] if code % shapes else ""
-        numbers[at, 0] = keys.number(How.SHAPES, f"{name} {shape}".strip())
-        numbers[at, 1] = keys.number(How.OPERATOR, name)
-        family, sizes = _equivalent(name, shape)
-        numbers[at, 2] = numbers[at, 1] if family == name else keys.number(How.EQUIVALENT, f"{family} {sizes}".strip())
-    return numbers[inverse]
-
-
 def _inferred(trace: Trace, kernels: I64, piece: I64, operator: I64) -> dict[int, str]:
     """Operator (or its family) of kernel names, by code, all of whose instances with an operator have the same one.
 
@@ -277,22 +175,22 @@ def _inferred(trace: Trace, kernels: I64, piece: I64, operator: I64) -> dict[int
     pairs = np.unique(np.stack([names[kernels[piece[first]]], names[operator[first]]], axis=1), axis=0)
     found: dict[int, set[str]] = {}
     for kernel, code in pairs.tolist():
-        found.setdefault(kernel, set()).add(_equivalent(normalise_operator(trace.names[code]), "")[0])
+        found.setdefault(kernel, set()).add(equivalent(normalise_operator(trace.names[code]), "")[0])
     return {kernel: families.pop() for kernel, families in found.items() if len(families) == 1}
 
 
 def _kernel_keys(trace: Trace, rows: I64, keys: Keys, inferred: Mapping[int, str]) -> I64:
-    """Numbers (rows, 3) of name, inferred operator (or the name again), normalised name and category of device work."""
+    """Numbers (rows, 4) of name, twice, inferred operator (or the name again), normalised name and category."""
     c = trace.columns
     pair = c.name[rows].astype(np.int64) * len(Category) + c.category[rows]
     distinct, inverse = np.unique(pair, return_inverse=True)
-    numbers = np.empty((len(distinct), 3), np.int64)
+    numbers = np.empty((len(distinct), 4), np.int64)
     for at, code in enumerate(distinct.tolist()):
         name, category = trace.names[code // len(Category)], Category(code % len(Category)).label
         numbers[at] = keys.number(How.KERNEL, name, scope=f"={category}")
         if operator := inferred.get(code // len(Category)):
-            numbers[at, 1] = keys.number(How.INFERRED, operator)
-        numbers[at, 2] = keys.number(How.KERNEL, normalise_kernel(name), scope=category)
+            numbers[at, 2] = keys.number(How.INFERRED, operator)
+        numbers[at, 3] = keys.number(How.KERNEL, normalise_kernel(name), scope=category)
     return numbers[inverse]
 
 
@@ -360,7 +258,9 @@ def _with_leftovers(
     works: Sequence[Work], keys: Keys, found: list[int], groups: list[I64], joined: list[I64]
 ) -> Alignment:
     how = _certainty(works, keys, len(found), groups, joined)
-    left = [_first(work, np.flatnonzero(group[work.piece] < 0)) for work, group in zip(works, groups, strict=True)]
+    own = np.array([kind not in _HINTED for kind in keys.kinds], np.bool_)  # what has no counterpart has its own name
+    left = [_first(work, np.flatnonzero((group[work.piece] < 0) & own[work.key]))
+            for work, group in zip(works, groups, strict=True)]  # fmt: skip
     distinct = np.unique(_join([work.key[links] for work, links in zip(works, left, strict=True)]))
     for at, (work, links) in enumerate(zip(works, left, strict=True)):
         groups[at][work.piece[links]] = len(found) + np.searchsorted(distinct, work.key[links])

@@ -7,17 +7,21 @@ whole nanoseconds and the total is their sum, so that
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.analysis.align import Alignment, How, Keys, Work, align, collect
+from chakra_core.analysis.align import Hints, Work, align, collect
+from chakra_core.analysis.alike import How, Keys
 from chakra_core.analysis.breakdown import PARTS, DeviceBreakdown, breakdowns
 from chakra_core.analysis.explain import CAUSES, Explanation, explain
+from chakra_core.analysis.groupings import GROUPINGS
+from chakra_core.analysis.operator_table import OperatorTable, mean_ns, operator_table
+from chakra_core.analysis.pins import Pins
+from chakra_core.analysis.places import hints_of
 from chakra_core.analysis.scope import WHOLE, Scope, traces_in
 from chakra_core.errors import AnalysisError
 from chakra_core.schema import Category, TimeKind
@@ -26,8 +30,6 @@ from chakra_core.trace import Run
 __all__ = ["Comparison", "Delta", "OperatorTable", "RunTotals", "as_json", "compare"]
 
 I64 = NDArray[np.int64]
-
-_DIGITS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,39 +108,6 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTable:
-    """Time per group of corresponding work, largest difference first. Row: group; column: run, in the given order.
-
-    Attributes:
-        names: the key under which the work meets.
-        how: int8 ``align.How`` per row: what the members have in common, at the least sure.
-        category: int8 Category per row: the one with the most time.
-        ns: int64 (rows, runs): summed duration, mean over the run's devices; 0 where the run has none.
-        calls: int64 (rows, runs): operator instances (kernels, for kernels without one), summed over ranks.
-        kernels: int64 (rows, runs): pieces of device work, summed over ranks.
-        longest: int64 (rows, runs): row of the instance with the most time; -1 where the run has none.
-        longest_rank: int64 (rows, runs): the rank it is of; -1 where the run has none.
-    """
-
-    names: tuple[str, ...]
-    how: NDArray[np.int8]
-    category: NDArray[np.int8]
-    ns: I64
-    calls: I64
-    kernels: I64
-    longest: I64
-    longest_rank: I64
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @property
-    def matched(self) -> NDArray[np.bool_]:
-        """Which rows have work in every run."""
-        return np.asarray((self.kernels > 0).all(axis=1))
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Several runs against a baseline: ``runs``, ``deltas`` and ``why`` (of the change of compute) are parallel."""
 
@@ -163,16 +132,21 @@ class Comparison:
         return tuple(found)
 
 
-def compare(runs: Sequence[Run], baseline: int = 0, scopes: Sequence[Scope] = ()) -> Comparison:
+def compare(
+    runs: Sequence[Run], baseline: int = 0, scopes: Sequence[Scope] = (), *, by: str = "operator",
+    pins: Mapping[int, Pins] | None = None,
+) -> Comparison:  # fmt: skip
     """Compare runs with one of them.
 
     Args:
         runs: two or more.
         baseline: index of the run the others are compared with.
         scopes: the part of each run to look at (windows are absolute, so each run has its own); default: all of it.
+        by: what work is known by, one of ``groupings.GROUPINGS``.
+        pins: by index of a run, what the user has pinned between it and the baseline (``pins.parse_pins``).
 
     Raises:
-        AnalysisError: fewer than two runs, no such baseline, or another number of scopes.
+        AnalysisError: fewer than two runs, no such baseline or grouping, or another number of scopes.
     """
     if len(runs) < 2:
         raise AnalysisError("a comparison needs two runs or more")
@@ -181,15 +155,20 @@ def compare(runs: Sequence[Run], baseline: int = 0, scopes: Sequence[Scope] = ()
     scopes = scopes or [WHOLE] * len(runs)
     if len(scopes) != len(runs):
         raise AnalysisError(f"{len(scopes)} scopes were given for {len(runs)} runs")
+    if by not in GROUPINGS:
+        raise AnalysisError(f"runs are not compared by {by!r}; known are {', '.join(GROUPINGS)}")
     keys = Keys()
-    works = [collect(run, keys, scope) for run, scope in zip(runs, scopes, strict=True)]
+    hints: Sequence[Hints | None] = (
+        hints_of(runs, baseline, keys, pins or {}) if by == "operator" else [None] * len(runs)
+    )
+    works = [collect(run, keys, scope, hint, by) for run, scope, hint in zip(runs, scopes, hints, strict=True)]
     alignment = align(works, keys)
     per_device = [_devices(run, scope) for run, scope in zip(runs, scopes, strict=True)]
     units = [max(1, len(found) or len(traces_in(run, scope)))
              for found, run, scope in zip(per_device, runs, scopes, strict=True)]  # fmt: skip
     ranks = [np.array([rank for rank, _ in traces_in(run, scope)], np.int64)
              for run, scope in zip(runs, scopes, strict=True)]  # fmt: skip
-    sums, table = _operators(works, keys, alignment, units, ranks, baseline)
+    sums, table = operator_table(works, keys, alignment, units, ranks, baseline)
     met = _met(sums > 0, baseline)
     totals = tuple(
         _totals(
@@ -214,15 +193,10 @@ def _devices(run: Run, scope: Scope) -> tuple[tuple[int, DeviceBreakdown], ...]:
     return tuple((rank, part) for rank, found in breakdowns(run, scope).items() for part in found.devices)
 
 
-def _mean(total: int, units: int) -> int:
-    """Rounded half up, in integers."""
-    return (2 * total + units) // (2 * units)
-
-
 def _totals(
     run: Run, scope: Scope, work: Work, per_device: tuple[tuple[int, DeviceBreakdown], ...], units: int, *, matched: int
 ) -> RunTotals:
-    parts = {part: _mean(sum(found.part(part) for _, found in per_device), units) for part in PARTS}
+    parts = {part: mean_ns(sum(found.part(part) for _, found in per_device), units) for part in PARTS}
     comm = sum(found.comm_ns for _, found in per_device)
     overlap = sum(found.overlap_ns for _, found in per_device)
     traces = traces_in(run, scope)
@@ -244,10 +218,10 @@ def _totals(
         idle_ns=parts["idle"],
         overlap_ratio=overlap / comm if comm else None,
         span_ns=_span(run, scope),
-        work_ns=_mean(int(work.dur_ns.sum()), units),
-        matched_ns=_mean(matched, units),
+        work_ns=mean_ns(int(work.dur_ns.sum()), units),
+        matched_ns=mean_ns(matched, units),
         per_device=per_device,
-        by_category={Category(code): _mean(int(ns), units) for code, ns in enumerate(by_category) if ns},
+        by_category={Category(code): mean_ns(int(ns), units) for code, ns in enumerate(by_category) if ns},
     )
 
 
@@ -264,59 +238,6 @@ def _span(run: Run, scope: Scope) -> int:
 def _delta(run: RunTotals, baseline: RunTotals) -> Delta:
     parts = {f"{part}_ns": run.part(part) - baseline.part(part) for part in PARTS}
     return Delta(total_ns=sum(parts.values()), **parts)
-
-
-def _operators(
-    works: Sequence[Work], keys: Keys, alignment: Alignment, units: Sequence[int], ranks: Sequence[I64], baseline: int
-) -> tuple[I64, OperatorTable]:
-    """Sums per group and run (int64, unsorted), and the table."""
-    rows, runs = len(alignment.keys), len(works)
-    sums, calls, count = (np.zeros((rows, runs), np.int64) for _ in range(3))
-    longest, longest_rank = np.full((rows, runs), -1, np.int64), np.full((rows, runs), -1, np.int64)
-    weight = np.zeros((rows, len(Category)), np.int64)
-    for at, work in enumerate(works):
-        group, link = alignment.groups[at], alignment.links[at]
-        np.add.at(sums[:, at], group, work.dur_ns)
-        np.add.at(weight, (group, work.category), work.dur_ns)
-        count[:, at] = np.bincount(group, minlength=rows)
-        chosen, group_of, time = _instances(work, group, link)
-        calls[:, at] = np.bincount(group_of, minlength=rows)
-        order = np.lexsort((-work.row[chosen], time, group_of))
-        last = np.searchsorted(group_of[order], np.arange(rows), side="right") - 1
-        here = np.flatnonzero(count[:, at])
-        best = chosen[order[last[here]]]
-        longest[here, at], longest_rank[here, at] = work.row[best], ranks[at][work.trace[best]]
-    mean = np.stack([(2 * sums[:, at] + unit) // (2 * unit) for at, unit in enumerate(units)], axis=1)
-    change = np.abs(mean - mean[:, [baseline]]).max(axis=1)
-    names = [keys.texts[int(key)] for key in alignment.keys]
-    sort = np.array(sorted(range(rows), key=lambda row: (-int(change[row]), _natural(names[row]))), np.int64)
-    table = OperatorTable(
-        names=tuple(names[row] for row in sort),
-        how=alignment.how[sort],
-        category=weight.argmax(axis=1).astype(np.int8)[sort],
-        ns=mean[sort],
-        calls=calls[sort],
-        kernels=count[sort],
-        longest=longest[sort],
-        longest_rank=longest_rank[sort],
-    )
-    return sums, table
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key under which ``layer_2`` comes before ``layer_10``."""
-    return [(int(part[:18]), "") if part.isascii() and part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
-
-
-def _instances(work: Work, group: I64, link: I64) -> tuple[I64, I64, I64]:
-    """Distinct operator instances: a link of each, its group, and its summed time."""
-    if not len(work):
-        return (np.zeros(0, np.int64),) * 3
-    trace, row = work.trace[link], work.row[link]
-    order = np.lexsort((row, trace, group))
-    new = np.r_[True, (np.diff(group[order]) != 0) | (np.diff(trace[order]) != 0) | (np.diff(row[order]) != 0)]
-    time = np.add.reduceat(work.dur_ns[order], np.flatnonzero(new))
-    return link[order][new], group[order][new], time
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
@@ -362,6 +283,7 @@ def _row_json(result: Comparison, row: int, others: Sequence[int]) -> dict[str, 
         "runs_calls": [int(table.calls[row, at]) for at in others],
         "matched": bool(table.matched[row]),
         "how": How(int(table.how[row])).label,
+        "confidence": How(int(table.how[row])).confidence,
     }
 
 

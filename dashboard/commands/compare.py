@@ -26,9 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     parser.add_argument(
         "--by",
-        choices=("operator", "id"),
+        choices=("operator", "step", "module", "layer", "name", "id"),
         default="operator",
-        help="id: also node by node, as for a projection beside a simulator's log of the same workload",
+        help="what work of the runs corresponds by (default: operator, by structure, name and shapes); id: also node "
+        "by node, as for a projection beside a simulator's log of the same workload",
+    )
+    parser.add_argument(
+        "--pin",
+        action="append",
+        default=[],
+        metavar="A=B",
+        help="operator A of the baseline corresponds to B of the other runs, whatever their shapes; or two nodes, as "
+        "#ID=#ID (#RANK/ID for another rank than the first); may be given several times",
     )
     parser.add_argument("--baseline", type=int, default=0, metavar="N", help="which run to compare with (default: 0)")
 
@@ -36,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare the runs; every one must open."""
     from chakra_core.analysis.compare import as_json, compare
+    from chakra_core.analysis.pins import parse_pins
 
     if len(options.paths) < 2:
         raise AnalysisError("compare needs at least two runs")
@@ -43,7 +53,10 @@ def run(options: argparse.Namespace) -> int:
         raise AnalysisError(f"--baseline {options.baseline}: there are runs 0 to {len(options.paths) - 1}")
     open_run = opener(options)
     runs = [open_run([path]) for path in options.paths]
-    document = as_json(compare(runs, baseline=options.baseline))
+    pins = {at: parse_pins(options.pin, runs[options.baseline], run)
+            for at, run in enumerate(runs) if at != options.baseline}  # fmt: skip
+    by = "operator" if options.by == "id" else options.by
+    document = as_json(compare(runs, baseline=options.baseline, by=by, pins=pins))
     if options.by == "id":
         from chakra_core.analysis import by_id
 
