@@ -55,12 +55,12 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Kernels by duration, in bins that grow by the same factor.
+    """Pieces of work by duration, in bins that grow by the same factor.
 
     Attributes:
         edges_ns: int64 of length bins + 1, ascending; a bin is half-open, ``[edges[i], edges[i + 1])``.
         categories: the kinds of work there are, most time first.
-        count: int64 (categories, bins), kernels.
+        count: int64 (categories, bins), pieces.
         total_ns: int64 (categories, bins), their summed duration.
     """
 
@@ -110,16 +110,13 @@ def _triple(value: Any) -> tuple[int, ...] | None:
     return tuple(value) if all(isinstance(one, int) and not isinstance(one, bool) for one in value) else None
 
 
-def durations(trace: Trace, scope: Scope = WHOLE, name: str | None = None) -> Durations:
-    """Distribution of the durations of device work in a scope; of one name where it is given.
+def durations(trace: Trace, scope: Scope = WHOLE, rows: I64 | None = None) -> Durations:
+    """Distribution of durations in a scope: of all device work, or of the given rows of the trace.
 
-    Work that the window cuts counts with the part inside. Pieces of zero length stand in the first bin, from 0 to 1 ns.
+    What the window cuts counts with the part inside. Pieces of zero length stand in the first bin, from 0 to 1 ns.
     """
-    work = clip_rows(trace, trace.device_rows, scope)
+    work = clip_rows(trace, trace.device_rows if rows is None else rows, scope)
     c = trace.columns
-    if name is not None:
-        codes = [code for code, known in enumerate(trace.names) if known == name]
-        work = work.at(np.isin(c.name[work.rows], codes))
     dur = work.dur_ns
     if not len(dur):
         return Durations(np.array([0, 1], np.int64), (), np.zeros((0, 1), np.int64), np.zeros((0, 1), np.int64))
@@ -129,9 +126,9 @@ def durations(trace: Trace, scope: Scope = WHOLE, name: str | None = None) -> Du
     bins = len(edges) - 1
     flat = kind * bins + which
     count = np.bincount(flat, minlength=len(kinds) * bins).astype(np.int64).reshape(-1, bins)
-    total = np.zeros(len(kinds) * bins, np.int64)
-    np.add.at(total, flat, dur)
-    total = total.reshape(-1, bins)
+    flat_total = np.zeros(len(kinds) * bins, np.int64)
+    np.add.at(flat_total, flat, dur)
+    total = flat_total.reshape(-1, bins)
     order = np.argsort(-total.sum(axis=1), kind="stable")
     return Durations(edges, tuple(Category(int(kinds[at])) for at in order), count[order], total[order])
 

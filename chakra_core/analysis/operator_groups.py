@@ -59,6 +59,8 @@ class OperatorGroups:
         device_self_ns: summed duration of the device work whose innermost call is of this group.
         kernels: how many pieces of device work that is.
         longest: row of the longest call (ties: the first).
+        rows: rows of all calls, group after group, each by start.
+        starts: of length groups + 1: the calls of group ``i`` are ``rows[starts[i]:starts[i + 1]]``.
         work_ns: device work in the scope, summed; what ``device_self_ns`` leaves of it lies outside of every group.
         reason: in words, why there are no groups; empty otherwise.
     """
@@ -73,11 +75,17 @@ class OperatorGroups:
     device_self_ns: I64
     kernels: I64
     longest: I64
+    rows: I64
+    starts: I64
     work_ns: int
     reason: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def calls_of(self, group: int) -> I64:
+        """Rows of the calls of a group, by start."""
+        return self.rows[self.starts[group] : self.starts[group + 1]]
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The first groups as plain dictionaries."""
@@ -94,17 +102,22 @@ class OperatorGroups:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Which rows are members of groups, which group each is in (-1: none), and what the groups are called."""
+    """Which rows are members of groups, which group each is in (-1: none), and what the groups are called.
+
+    ``inside_ns``: time per row of the trace that lies in what is directly below it; None where nothing is.
+    """
 
     members: Mask
     group: I64
     labels: tuple[str, ...]
     shapes: tuple[str, ...] = ()
-    own_ns: I64 | None = None
+    inside_ns: I64 | None = None
 
 
 def operator_groups(trace: Trace, scope: Scope = WHOLE, by: str = "name") -> OperatorGroups:
     """Calls of a trace grouped as ``by`` says, clipped to the window of the scope. O(n log n + kernels x depth).
+
+    Groups without a call in the scope are left out, with what the device still does for them.
 
     Raises:
         KeyError: ``by`` is none of ``GROUPINGS``.
@@ -112,29 +125,37 @@ def operator_groups(trace: Trace, scope: Scope = WHOLE, by: str = "name") -> Ope
     keys = _KEYS[by](trace, scope)
     if isinstance(keys, str):
         none = np.zeros(0, np.int64)
-        return OperatorGroups(by, (), (), none, none, none, none, none, none, none, 0, keys)
+        return OperatorGroups(
+            by, (), (), none, none, none, none, none, none, none, none, np.zeros(1, np.int64), 0, keys
+        )
     calls = clip_rows(trace, np.flatnonzero(keys.members), scope)
     groups = len(keys.labels)
     group = keys.group[calls.rows]
     total = _sums(group, calls.dur_ns, groups)
-    own = total if keys.own_ns is None else _sums(group, np.maximum(calls.dur_ns - keys.own_ns[calls.rows], 0), groups)
+    own = (
+        total
+        if keys.inside_ns is None
+        else _sums(group, np.maximum(calls.dur_ns - keys.inside_ns[calls.rows], 0), groups)
+    )
     device, device_own, kernels, work_ns = _device(trace, keys, scope)
     count = np.bincount(group, minlength=groups).astype(np.int64)
     longest = _longest(group, calls, groups)
     present = np.flatnonzero(count)
     shapes = keys.shapes or ("",) * groups
-    order = sorted(present.tolist(), key=lambda at: (-int(device[at]), -int(total[at]), keys.labels[at], shapes[at]))
-    reason = "" if order else f"nothing to group by {GROUPINGS[by]} lies in the chosen part of the trace"
+    sort = sorted(present.tolist(), key=lambda at: (-int(device[at]), -int(total[at]), keys.labels[at], shapes[at]))
+    order = np.array(sort, np.int64)
+    rows, starts = _calls(group, calls, order, groups)
+    reason = "" if sort else f"nothing to group by {GROUPINGS[by]} lies in the chosen part of the trace"
     return OperatorGroups(
-        by, tuple(keys.labels[at] for at in order), tuple(shapes[at] for at in order), count[order], total[order],
-        own[order], device[order], device_own[order], kernels[order], longest[order], work_ns, reason,
+        by, tuple(keys.labels[at] for at in sort), tuple(shapes[at] for at in sort), count[order], total[order],
+        own[order], device[order], device_own[order], kernels[order], longest[order], rows, starts, work_ns, reason,
     )  # fmt: skip
 
 
 def _by_name(trace: Trace, scope: Scope) -> _Keys | str:
     mask = operator_mask(trace)
     if mask.any():
-        return _Keys(mask, trace.columns.name.astype(np.int64), trace.names, own_ns=children_ns(trace, scope))
+        return _Keys(mask, trace.columns.name.astype(np.int64), trace.names, inside_ns=children_ns(trace, scope))
     mask = _mask_of(trace, trace.device_rows)
     return _Keys(mask, trace.columns.name.astype(np.int64), trace.names) if mask.any() else "the trace has no operators"
 
@@ -153,7 +174,7 @@ def _by_shapes(trace: Trace, scope: Scope) -> _Keys | str:
     name, shape = np.divmod(used, len(trace.shapes) + 1)
     labels = tuple(trace.names[at] for at in name.tolist())
     shapes = tuple(trace.shapes[at - 1] if at else "" for at in shape.tolist())
-    return _Keys(named.members, all_groups, labels, shapes, named.own_ns)
+    return _Keys(named.members, all_groups, labels, shapes, named.inside_ns)
 
 
 def _by_module(trace: Trace, scope: Scope) -> _Keys | str:
@@ -182,7 +203,7 @@ def _by_annotation(trace: Trace, scope: Scope) -> _Keys | str:
         return "the trace has no annotations (record_function, NVTX ranges, profiler steps)"
     above = _above(trace, ranges)
     own = _inside(trace, ranges, above, scope)
-    return _Keys(ranges, c.name.astype(np.int64), trace.names, own_ns=own)
+    return _Keys(ranges, c.name.astype(np.int64), trace.names, inside_ns=own)
 
 
 def _nested(trace: Trace, frames: Mask, scope: Scope, label: Any) -> _Keys:
@@ -192,7 +213,8 @@ def _nested(trace: Trace, frames: Mask, scope: Scope, label: Any) -> _Keys:
     rows = rows[np.argsort(trace.columns.start_ns[rows], kind="stable")]
     paths: dict[int, str] = {}
     for row in rows.tolist():  # module frames only, a small part of any trace
-        chain, at = [], row
+        chain: list[int] = []
+        at = row
         while at >= 0 and at not in paths and len(chain) < _MAX_MODULES:
             chain.append(at)
             at = int(above[at])
@@ -204,7 +226,7 @@ def _nested(trace: Trace, frames: Mask, scope: Scope, label: Any) -> _Keys:
     place = {path: at for at, path in enumerate(labels)}
     group = np.full(len(trace), -1, np.int64)
     group[rows] = [place[paths[row]] for row in rows.tolist()]
-    return _Keys(frames, group, labels, own_ns=_inside(trace, frames, above, scope))
+    return _Keys(frames, group, labels, inside_ns=_inside(trace, frames, above, scope))
 
 
 def _above(trace: Trace, members: Mask) -> I64:
@@ -265,6 +287,15 @@ def _longest(group: I64, calls: Clipped, groups: int) -> I64:
     found = np.full(groups, -1, np.int64)
     found[group[order]] = calls.rows[order]  # the last assignment of a group is its longest
     return found
+
+
+def _calls(group: I64, calls: Clipped, order: I64, groups: int) -> tuple[I64, I64]:
+    """Rows of all calls by group, in the given order of groups, and where each group begins."""
+    place = np.zeros(groups, np.int64)
+    place[order] = np.arange(len(order))
+    of = place[group]
+    starts = np.r_[0, np.cumsum(np.bincount(of, minlength=len(order)))].astype(np.int64)
+    return calls.rows[np.lexsort((calls.rows, calls.start_ns, of))], starts
 
 
 _KEYS = MappingProxyType({"name": _by_name, "shapes": _by_shapes, "module": _by_module, "annotation": _by_annotation})

@@ -2,8 +2,8 @@
 
 Two kinds of evidence, told apart in the result:
 
-* *named*: the operator runs directly below a node of the backward pass that says so (``CheckpointFunctionBackward``,
-  ``recompute``, ``remat``), and an operator of the same name and inputs ran outside the backward pass before.
+* *named*: the operator runs directly below a node that says so (``CheckpointFunctionBackward``, or a range or Python
+  frame called ``recompute``, ``remat``), and an operator of the same name and inputs ran outside of all that before.
 * *repeated*: at least ``LEAST`` operators in a row, directly below one node of the backward pass, are the same (name
   and inputs) as a row of operators outside of it. A gradient formula also calls operators of the forward pass, but not
   several in its order. Two of them at least must have recorded shapes; where the trace records none,
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from chakra_core.analysis.operators import operator_mask
 from chakra_core.analysis.scope import WHOLE, Scope, clip_rows
-from chakra_core.schema import NO_TIME, CommOp
+from chakra_core.schema import NO_TIME, CommOp, Domain
 from chakra_core.trace import Trace
 
 __all__ = ["LEAST", "LEAST_BY_NAME", "Recomputation", "Recomputed", "as_json", "recomputation"]
@@ -41,7 +41,9 @@ LEAST_BY_NAME = 6
 """The same where they are not."""
 
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
-_SAYS_SO = re.compile(r"checkpoint|recompute|rematerial|(?:^|[_./])remat(?:$|[_./])", re.IGNORECASE)
+_SAYS_SO = re.compile(
+    r"recompute|rematerial|rematted|(?:^|[_./])remat(?:$|[_./])|checkpoint.*backward\d*$", re.IGNORECASE
+)
 _COMMUNICATES = ("record_param_comms", "c10d::", "nccl:", "gloo:", "_c10d_functional::")
 _TELLING = 2
 _JSON_ROWS = 200
@@ -102,7 +104,8 @@ class Recomputation:
 def recomputation(trace: Trace, scope: Scope = WHOLE) -> Recomputation:
     """Recomputed operators of a trace; forward calls are looked for in all of it. O(n log n)."""
     mask = operator_mask(trace)
-    backward = _named(trace, _BACKWARD, mask) | _named(trace, _SAYS_SO, mask)
+    says = _named(trace, _SAYS_SO, np.asarray(trace.columns.domain == Domain.HOST))
+    backward = _named(trace, _BACKWARD, mask) | says
     if not mask.any():
         return Recomputation((), 0, 0.0, by_shapes=False, reason="the trace records no operators on the host")
     if not backward.any():
@@ -110,7 +113,7 @@ def recomputation(trace: Trace, scope: Scope = WHOLE) -> Recomputation:
             (), 0, 0.0, by_shapes=False, reason="the trace shows no backward pass (no node of autograd is named)"
         )
     by_shapes = bool((trace.columns.shape[mask] >= 0).any())
-    again, forward_of, said = _again(trace, mask, backward, by_shapes)
+    again, forward_of, said = _again(trace, mask, backward, says, by_shapes)
     inside = np.isin(again, clip_rows(trace, again, scope).rows)
     return _result(trace, scope, again[inside], forward_of[inside], said[inside], by_shapes)
 
@@ -120,7 +123,7 @@ def _named(trace: Trace, pattern: re.Pattern[str], mask: Mask) -> Mask:
     return np.asarray(fits[trace.columns.name] & mask) if len(trace) else mask
 
 
-def _again(trace: Trace, mask: Mask, backward: Mask, by_shapes: bool) -> tuple[I64, I64, NDArray[np.bool_]]:
+def _again(trace: Trace, mask: Mask, backward: Mask, says: Mask, by_shapes: bool) -> tuple[I64, I64, NDArray[np.bool_]]:
     """Rows that compute again, a forward row of each, and whether a node above says so."""
     from chakra_core.analysis._climb import owners
 
@@ -128,20 +131,29 @@ def _again(trace: Trace, mask: Mask, backward: Mask, by_shapes: bool) -> tuple[I
     plain = np.flatnonzero(mask & ~backward & ~_communication(trace) & (c.start_ns != NO_TIME))
     plain = plain[np.lexsort((plain, c.start_ns[plain], c.lane[plain]))]
     by = owners(plain, c.parent, backward)
-    above = owners(plain, c.parent, mask)
+    above = owners(plain, c.parent, mask | backward)
     code = c.name[plain].astype(np.int64) * (len(trace.shapes) + 1) + (c.shape[plain] + 1 if by_shapes else 0)
     fore, hind = np.flatnonzero(by < 0), np.flatnonzero((by >= 0) & (above == by))
     hind = hind[np.lexsort((np.arange(len(hind)), by[hind]))]
     least = LEAST if by_shapes else LEAST_BY_NAME
     telling = (c.shape[plain] >= 0) | (not by_shapes)
     repeated = _in_rows(code, telling, (above, fore), (by, hind), least)
-    says = _named(trace, _SAYS_SO, mask)[by[hind]]
-    first_code, first_at = np.unique(code[fore], return_index=True)
-    place = np.minimum(np.searchsorted(first_code, code[hind]), max(len(first_code) - 1, 0))
-    known = first_code[place] == code[hind] if len(first_code) else np.zeros(len(hind), np.bool_)
-    chosen = known & (says | repeated)
-    origin = plain[fore[first_at[place[chosen]]]] if len(first_code) else np.zeros(0, np.int64)
-    return plain[hind[chosen]], origin, np.asarray(says[chosen])
+    said = says[by[hind]]
+    origin = _first_before(code, plain, c.start_ns[plain], fore, hind)
+    chosen = (origin >= 0) & (said | repeated)
+    return plain[hind[chosen]], origin[chosen], np.asarray(said[chosen])
+
+
+def _first_before(code: I64, rows: I64, start: I64, fore: I64, hind: I64) -> I64:
+    """Row of the first operator outside of the backward pass that is the same and began earlier; -1: there is none."""
+    fore = fore[np.argsort(start[fore], kind="stable")]
+    if not len(fore):
+        return np.full(len(hind), -1, np.int64)
+    codes, first = np.unique(code[fore], return_index=True)  # the first in order of time
+    place = np.minimum(np.searchsorted(codes, code[hind]), len(codes) - 1)
+    first = fore[first[place]]
+    known = (codes[place] == code[hind]) & (start[first] < start[hind])
+    return np.where(known, rows[first], -1)
 
 
 def _communication(trace: Trace) -> Mask:
@@ -209,22 +221,26 @@ def _result(
     order = np.lexsort((below.start_ns, of_row[owner]))
     device = sorted_group_union(of_row[owner][order], below.start_ns[order], below.end_ns[order], len(used))
     host = clip_rows(trace, again, scope)
-    found = []
-    for at in range(len(used)):
-        mine = np.flatnonzero(group == at)
-        rows = again[mine[np.argsort(c.start_ns[again[mine]], kind="stable")]]
-        shape = int(c.shape[rows[0]]) if by_shapes else -1
-        found.append(
-            Recomputed(
-                trace.name_of(int(rows[0])), trace.shapes[shape] if shape >= 0 else "", len(rows),
-                int(host.dur_ns[np.isin(host.rows, rows)].sum()), int(device[at]), int(said[mine].sum()),
-                int(forward_of[mine].min()), rows,
-            )
-        )  # fmt: skip
+    spent_host, named = np.zeros(len(used), np.int64), np.bincount(group[said], minlength=len(used))
+    np.add.at(spent_host, of_row[host.rows], host.dur_ns)
+    order = np.lexsort((c.start_ns[again], group))
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(again) else []
+    found = [
+        Recomputed(
+            trace.name_of(int(again[mine[0]])), _shape_of(trace, int(again[mine[0]]), by_shapes), len(mine),
+            int(spent_host[at]), int(device[at]), int(named[at]), int(forward_of[mine].min()), again[mine],
+        )
+        for at, mine in enumerate(parts)
+    ]  # fmt: skip
     found.sort(key=lambda one: (-one.device_ns, -one.host_ns, one.name, one.shapes))
     spent = length(*merge(below.start_ns, below.end_ns))
     whole = length(*merge(work.start_ns, work.end_ns))
     return Recomputation(tuple(found), spent, spent / whole if whole else 0.0, by_shapes)
+
+
+def _shape_of(trace: Trace, row: int, by_shapes: bool) -> str:
+    shape = int(trace.columns.shape[row]) if by_shapes else -1
+    return trace.shapes[shape] if shape >= 0 else ""
 
 
 def as_json(trace: Trace, scope: Scope = WHOLE) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dashboard.pages.findings import PAGE as FINDINGS
 from dashboard.pages.graph import PAGE as GRAPH
 from dashboard.pages.launch import PAGE as LAUNCH
 from dashboard.pages.open import PAGE as OPEN
+from dashboard.pages.operators import PAGE as OPERATORS
 from dashboard.pages.overview import PAGE as OVERVIEW
 from dashboard.pages.timeline import PAGE as TIMELINE
 
@@ -23,6 +24,7 @@ PAGES: tuple[Page, ...] = (
     GRAPH,
     FINDINGS,
     BOTTLENECKS,
+    OPERATORS,
     CRITICAL_PATH,
     LAUNCH,
     COMPARE,
