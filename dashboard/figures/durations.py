@@ -39,11 +39,11 @@ def duration_figure(found: Durations, theme: str = "light", *, what: str = "kern
     step = max(1, -(-len(edges) // _TICKS))
     ticks = list(range(0, len(edges), step))
     figure.update_layout(
-        template=template(theme), height=300, barmode="stack", bargap=0.08, showlegend=len(found.categories) > 1,
+        template=template(theme), height=388, barmode="stack", bargap=0.08, showlegend=len(found.categories) > 1,
         margin={"l": 8, "r": 16, "t": 34 if len(found.categories) > 1 else 12, "b": 8},
     )  # fmt: skip
     figure.update_xaxes(
-        title_text="duration (logarithmic)", showgrid=False, tickangle=0, range=[-0.7, max(len(labels), 8) - 0.3],
+        title_text="duration (logarithmic)", showgrid=False, tickangle=0, ticklabelstandoff=6, range=[-0.7, max(len(labels), 8) - 0.3],
         tickvals=[at - 0.5 for at in ticks], ticktext=[show_ns(edges[at]) for at in ticks],
     )  # fmt: skip
     figure.update_yaxes(title_text=what, rangemode="tozero")

@@ -101,10 +101,10 @@ def kernels_card(found: Kernels, trace: Trace, at: int, rank: int, theme: str) -
         )  # fmt: skip
     if not rows:
         return card("Kernels", html.P("The trace records no device work here.", className="ck-hint"))
-    largest, longest = max(row["total_ns"] for row in rows), max(row["max_ns"] for row in rows)
+    largest, longest = max(row["total_ns"] for row in rows), max(row["max_ns"] for row in rows) // 100
     columns = [
         text_column("name", "Kernel", flex=3, minWidth=180),
-        text_column("category", "Kind", flex=1.2, minWidth=92),
+        text_column("category", "Kind", flex=1.3, minWidth=116),
         count_column("count", "Count"),
         time_column("total_ns", "Total", largest),
         _share_column("share", "Share"),
@@ -227,6 +227,8 @@ def _told(named: int, calls: int) -> str:
 def unclassified_card(trace: Trace, scope: Scope, at: int, rank: int, theme: str) -> Component:
     """Names of device work that no category rule knows."""
     title = "Not classified"
+    if not len(trace.device_rows):
+        return card(title, html.P("The trace records no device work.", className="ck-hint"))
     said = unclassified(trace, scope)
     if not said["names"]:
         return card(title, html.P("A rule knows the kind of every piece of device work.", className="ck-hint ck-good"))

@@ -136,7 +136,7 @@ def _body(runs: tuple[LoadedRun, ...], choice: _Choice, state: ViewState) -> lis
                     className="ck-column",
                 ),
             ],
-            className="ck-columns",
+            className="ck-map-columns",
         ),
     ]
 
