@@ -14,14 +14,13 @@ __all__ = ["memory_of"]
 I64 = NDArray[np.int64]
 
 _SIGN = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
-_UNNAMED = "unnamed allocator"
 
 
 def memory_of(plane: PlaneTable, events: Events, names: Texts) -> MemoryEvents:
     """Allocations and frees of a host plane, times as in ``events`` (all events of that plane)."""
     sign = np.array([*(_SIGN.get(name, 0) for name in names.all), 0], np.int64)[events.name]
     rows = np.flatnonzero(sign)
-    allocators, which = plane.texts("allocator_name") if len(rows) else ((), np.zeros(0, np.int64))
+    place, places = _places(plane, rows)
     size, total, held, address = (
         plane.integers(stat)[rows] if len(rows) else np.zeros(0, np.int64)
         for stat in ("allocation_bytes", "bytes_allocated", "bytes_reserved", "addr")
@@ -32,7 +31,23 @@ def memory_of(plane: PlaneTable, events: Events, names: Texts) -> MemoryEvents:
         address=np.where(address == MISSING, -1, address),
         allocated=np.maximum(total, -1),
         reserved=np.where(held > 0, held, -1),  # allocators that do not reserve write 0
-        place=np.where(which[rows] < 0, len(allocators), which[rows]).astype(np.int32),
+        place=place,
         lane=events.lane[rows].astype(np.int32),
-        places=(*allocators, _UNNAMED),
+        places=places,
     )
+
+
+def _places(plane: PlaneTable, rows: I64) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """The memory of each event: its allocator by name; where that is not told (TPU), the device by its number."""
+    if not len(rows):
+        return np.zeros(0, np.int32), ()
+    allocators, which = plane.texts("allocator_name")
+    pairs, place = np.unique(
+        np.stack([which[rows], plane.integers("index_on_host")[rows]]), axis=1, return_inverse=True
+    )
+    return place.reshape(-1).astype(np.int32), tuple(_name(allocators, *pair) for pair in pairs.T.tolist())
+
+
+def _name(allocators: tuple[str, ...], which: int, device: int) -> str:
+    number = "" if device == MISSING else f"device {device}"
+    return f"{allocators[which]} {number}".rstrip() if which >= 0 else number or "unnamed allocator"
