@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from chakra_core.readers._archive import is_archive, read_archive
 from chakra_core.readers.astrasim_log import is_rotated_log
 from chakra_core.readers.base import Progress, Reader, Source, no_progress
 from chakra_core.schedule import replay
-from chakra_core.schema import NO_TIME, Severity, TimeKind
+from chakra_core.schema import NO_TIME, SIMULATED_ON, Severity, TimeKind
 from chakra_core.trace import HealthFinding, Run, Trace
 
 __all__ = ["RunFiles", "assemble", "discover", "expand", "open_files", "open_run", "open_trace"]
@@ -299,6 +300,7 @@ def _with_times(traces: list[Trace], health: list[HealthFinding]) -> tuple[list[
     kind = TimeKind.RECONSTRUCTED
     if not any(trace.columns.dur_ns.any() for trace in traces) and _has_sizes(traces):
         durations, assumptions = _simulated(traces)
+        traces = [_on_default_device(trace) for trace in traces]
         kind = TimeKind.SIMULATED
     result = replay(traces, durations, time_kind=kind)
     if result.given_up:
@@ -313,6 +315,11 @@ def _has_sizes(traces: list[Trace]) -> bool:
     return any(
         ((c.flops > 0) | (c.bytes_accessed > 0) | (c.comm_bytes > 0)).any() for c in (trace.columns for trace in traces)
     )
+
+
+def _on_default_device(trace: Trace) -> Trace:
+    details = MappingProxyType({**trace.meta.details, SIMULATED_ON: DEFAULT_DEVICE})
+    return trace.with_(meta=dataclasses.replace(trace.meta, details=details))
 
 
 def _simulated(traces: list[Trace]) -> tuple[list[I64], tuple[str, ...]]:

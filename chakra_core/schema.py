@@ -16,6 +16,7 @@ __all__ = [
     "COLUMN_BY_NAME",
     "COMPUTE_CATEGORIES",
     "NO_TIME",
+    "SIMULATED_ON",
     "Category",
     "Column",
     "CommOp",
@@ -29,6 +30,9 @@ __all__ = [
 
 NO_TIME: int = int(np.iinfo(np.int64).min)
 """Value of ``start_ns`` while a node has no start time (before reconstruction)."""
+
+SIMULATED_ON = "simulated_on"
+"""Key in ``TraceMeta.details`` of a trace whose durations were simulated when it was opened: the catalogue entry."""
 
 
 class NodeKind(IntEnum):

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from chakra_core.errors import AnalysisError, ChakraError
 from chakra_core.hardware import get_device
+from chakra_core.project.mapping import mapping_text, parse_mapping
 from chakra_core.project.retime import FACTORS, Knobs
 from chakra_core.trace import Run
 
@@ -16,6 +17,7 @@ __all__ = ["Projection", "is_projection", "knobs_from", "knobs_query"]
 
 _PREFIX = "projection?"
 _DEEPEST = 4
+_LONGEST_MAP = 2000
 
 
 def is_projection(ref: str) -> bool:
@@ -34,6 +36,8 @@ def knobs_query(knobs: Knobs) -> dict[str, str]:
         query["domain"] = str(knobs.domain)
     if knobs.precision != Knobs().precision:
         query["precision"] = knobs.precision
+    if knobs.mapping:
+        query["map"] = mapping_text(knobs.mapping)
     return query
 
 
@@ -48,6 +52,7 @@ def knobs_from(query: Mapping[str, str]) -> Knobs:
         chosen |= {name: float(query[name][:24]) for name in FACTORS if query.get(name)}
         if query.get("domain"):
             chosen["domain"] = int(query["domain"][:12])
+        chosen["mapping"] = parse_mapping(query.get("map", "")[:_LONGEST_MAP])
         return Knobs(**chosen, overlap=query.get("overlap") != "off")
     except ValueError as error:
         raise AnalysisError(f"projection: {error}") from error

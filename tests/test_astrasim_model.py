@@ -188,3 +188,26 @@ def test_collectives_meet_and_streams_are_forgotten():
     done = simulate_astrasim(Run((rank(0, 100), rank(1, 300)), "two"), Cluster((RING,), PLAIN))
     starts = [trace.columns.start_ns.tolist() for trace in done.traces]
     assert starts == [[0, 100, 300], [0, 300, 300]]
+
+
+@pytest.mark.parametrize(
+    ("folder", "network", "expected"),
+    [
+        ("microbench/all_reduce/4npus_1MB", "Ring_4npus.yml", "all_reduce_4_ring"),
+        ("microbench/all_reduce/8npus_1MB", "Ring_8npus.yml", "all_reduce_8_ring"),
+        ("microbench/all_gather/4npus_1MB", "Ring_4npus.yml", "all_gather_4_ring"),
+        ("microbench/reduce_scatter/4npus_1MB", "Ring_4npus.yml", "reduce_scatter_4_ring"),
+    ],
+)
+def test_files_of_one_collective_take_what_the_simulator_says(golden, corpus, folder, network, expected):
+    config = golden / "astra_sim" / "config"
+    known = {row["tag"]: int(row["max_cycles"]) for row in rows(golden) if row["mode"] == "Unaware"}
+    ring = Cluster(read_network(config / network), read_system(config / "Ring_4chunks.json"))
+    assert simulate_astrasim(open_run([corpus / "chakra_et" / folder]), ring).span_ns == known[expected]
+
+
+def test_a_converted_workload_takes_what_the_simulator_says(golden, corpus):
+    row = next(row for row in rows(golden) if row["tag"] == "text_Resnet50_DataParallel")
+    run = open_run([corpus / "chakra_et" / "derived_text_resnet50_dp4"])
+    done = simulate_astrasim(run, cluster(golden, row))
+    assert done.span_ns == pytest.approx(int(row["max_cycles"]), rel=0.1)

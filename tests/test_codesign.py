@@ -6,16 +6,19 @@ import threading
 
 import pytest
 
+from chakra_core.analysis.by_id import compare_by_id
 from chakra_core.errors import AnalysisError, ChakraError
 from chakra_core.hardware import get_device
 from chakra_core.project.retime import Knobs
 from chakra_core.project.sweep import Outcome, Swing, outcome_of
-from chakra_core.trace import Run
+from chakra_core.schema import CommOp
+from chakra_core.trace import ProcessGroup, Run
 from dashboard.figures.codesign import contour_figure, pareto_figure, sweep_figure, tornado_figure
 from dashboard.jobs import Jobs, Stopped
 from dashboard.library import LoadedRun
-from dashboard.pages._codesign_view import factor_of, slider_of
-from dashboard.pages.codesign import _choice, _results
+from dashboard.pages._codesign_beside import _tables
+from dashboard.pages._codesign_view import controls, factor_of, slider_of
+from dashboard.pages.codesign import _choice, _chosen_knobs, _results
 from dashboard.projections import Projection, knobs_from
 from tests.builder import make_trace, node
 
@@ -34,7 +37,12 @@ def finished(jobs: Jobs, key: object):
 
 @pytest.mark.parametrize(
     "knobs",
-    [Knobs(), Knobs(compute=2.0, latency=0.0, overlap=False, algorithm="tree", domain=16), Knobs(data_parallel=1 / 8)],
+    [
+        Knobs(),
+        Knobs(compute=2.0, latency=0.0, overlap=False, algorithm="tree", domain=16),
+        Knobs(data_parallel=1 / 8),
+        Knobs(precision="fp8", mapping=(("a=b & c", "inside"), ("dp", "across"))),
+    ],
 )
 def test_a_reference_round_trips(knobs):
     one = Projection("samples/a&b=c?d of=e", "H200 SXM", knobs, "H100 SXM")
@@ -136,3 +144,43 @@ def test_figures_show_the_numbers(theme):
     figure = pareto_figure(["a", "b"], [1.0, 2.0], [4000, 9000], [0], "cost", theme)
     assert list(figure.data[0].x) == [1.0]
     assert now.total_ns == 1000
+
+
+def test_what_the_error_was_elsewhere_is_said_where_no_measurement_is_open():
+    text = str(_results([loaded()], 0, Projection("x", "MI300X", Knobs()), "light"))
+    assert "of 3 models measured on both" in text
+
+
+def test_groups_can_be_laid_over_the_network():
+    group = ProcessGroup("1", (0, 1), "tp")
+    run = Run((make_trace([node("gemm", 0, 5)], groups=[group]),), "a run", "H100 SXM")
+    chosen = {"at": 0, "hardware": "MI300X", "source": "", "knobs": Knobs(mapping=(("tp", "inside"),))}
+    text = str(controls("codesign", [get_device("MI300X")], [run], chosen))
+    assert "value=['tp']" in text
+    assert "value=[]" in text
+    bare = str(controls("codesign", [get_device("MI300X")], [loaded().run], {**chosen, "knobs": Knobs()}))
+    assert "no process groups" in bare
+
+
+def test_controls_become_knobs_and_nonsense_the_usual():
+    values = {"run": "0", "hardware": "x", "source": "", "algorithm": "tree", "domain": 4, "inside": ["tp"], "across": None,
+              "precision": "fp8"}  # fmt: skip
+    knobs = _chosen_knobs(values, [1.0, *[0.0] * 6], overlap=False)
+    assert knobs == Knobs(
+        compute=2.0, overlap=False, algorithm="tree", domain=4, precision="fp8", mapping=(("tp", "inside"),)
+    )
+    wrong = {**values, "algorithm": None, "domain": "", "inside": [], "precision": None}
+    assert _chosen_knobs(wrong, [None] * 7, overlap=True) == Knobs()
+
+
+def test_beside_another_run_each_rank_and_operator_has_its_error():
+    names = [node("mm_1", 0, 10), node("ar", 10, 5, comm_op=CommOp.ALL_REDUCE, comm_bytes=8)]
+    slower = [node("mm_1", 0, 12), node("ar", 12, 5, comm_op=CommOp.ALL_REDUCE, comm_bytes=8)]
+    one, two = (Run((make_trace(nodes, rank=0),), label) for nodes, label in ((names, "model"), (slower, "log")))
+    text = str(_tables(compare_by_id(one, two), 1, "light"))
+    assert "100.0% of the nodes met" in text
+    assert f"'error': {17 / 15 - 1}" in text
+    assert "'kind': 'collective'" in text
+    assert f"'error': {12 / 10 - 1}" in text
+    other = Run((make_trace([node("else", 0, 12)], rank=0),), "else")
+    assert "not the same workload" in str(_tables(compare_by_id(one, other), 1, "light"))

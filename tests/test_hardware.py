@@ -4,10 +4,16 @@ import pytest
 
 from chakra_core.errors import ChakraError
 from chakra_core.hardware import get_device, list_devices, list_hosts, load_catalogue, lookup
+from chakra_core.hardware.catalogue import HARDWARE_VARIABLE
+from chakra_core.opening import open_run
+from chakra_core.project.projection import source_device
 
 NAMES = {
     "NVIDIA H100 80GB HBM3": "H100 SXM",
     "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA H100 NVL": "H100 NVL",
+    "Nvidia cc9.0 132SM/CU 93GiB": "H100 NVL",
+    "Intel(R) Data Center GPU Max 1550": "Max 1550",
     "NVIDIA H200": "H200 SXM",
     "NVIDIA B200": "B200 SXM",
     "NVIDIA GB200": "GB200 NVL72",
@@ -145,3 +151,48 @@ def test_broken_files_are_refused(tmp_path, change, said):
     path.write_text(MINIMAL.replace(*change))
     with pytest.raises(ChakraError, match=said):
         load_catalogue([path])
+
+
+WANTED = (
+    "V100 SXM2 16GB", "V100 SXM2 32GB", "A100 SXM 40GB", "A100 SXM 80GB", "H100 SXM", "H100 PCIe", "H100 NVL", "H200 SXM",
+    "B200 SXM", "GB200 NVL72", "L40S", "MI210", "MI250X (one GCD)", "MI300X", "MI325X", "MI355X", "Gaudi 2", "Gaudi 3",
+    "Max 1550", "TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "TPU v7", "Trainium 2", "Grace CPU", "EPYC 9654",
+    "Xeon Platinum 8480+",
+)  # fmt: skip
+
+
+def test_the_devices_that_people_ask_for_are_there():
+    assert set(WANTED) <= {device.name for device in load_catalogue()}
+
+
+def test_peaks_of_the_max_1550_are_operations_times_cores_times_clock():
+    device = get_device("Max 1550")
+    for precision, operations in (("fp64", 256), ("fp32", 256), ("tf32", 2048), ("bf16", 4096), ("int8", 8192)):
+        assert device.peak_flops[precision] == pytest.approx(operations * 128 * 1.6e9)
+
+
+SEEN = {
+    "kineto/cross_hw/gaunernst_bert-small-uncased__1016001.h100.json.gz": "H100 SXM",
+    "kineto/cross_hw/gaunernst_bert-small-uncased__1016001.mi300x.json.gz": "MI300X",
+    "kineto/compare_a100_v100/control_a100_rank3of8.json.gz": "A100 SXM 40GB",
+    "kineto/multirank_v100_resnet18_2": "V100 SXM2 16GB",
+    "link/dlrm_v100_8/device": "V100 SXM2 32GB",
+    "kineto/b200_vllm_eager_rank0of8.json.gz": "B200 SXM",
+    "kineto/mi210_gpu_only.json.gz": "MI210",
+}
+
+
+@pytest.mark.parametrize(("path", "name"), SEEN.items())
+def test_hardware_of_real_traces_is_found(corpus, path, name):
+    assert source_device(open_run([corpus / path])).name == name
+
+
+def test_files_named_in_the_environment_count_everywhere(tmp_path, monkeypatch):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINIMAL)
+    monkeypatch.setenv(HARDWARE_VARIABLE, str(path))
+    assert get_device("Mine").vendor == "Us"
+    assert "Mine" in {device.name for device in list_devices()}
+    monkeypatch.setenv(HARDWARE_VARIABLE, str(tmp_path / "none.toml"))
+    with pytest.raises(ChakraError, match=r"none\.toml: cannot be read"):
+        list_devices()

@@ -20,6 +20,8 @@ ANALYSES: tuple[str, ...] = (
     "chakra_core.analysis.recomputation",
     "chakra_core.analysis.roofline",
     "chakra_core.analysis.critical_path",
+    "chakra_core.analysis.collectives",
+    "chakra_core.analysis.memory",
     "chakra_core.analysis.launch",
     "chakra_core.analysis.host",
     "chakra_core.analysis.findings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,10 @@ from typing import Any
 from chakra_core.errors import ChakraError
 from chakra_core.hardware.model import LINK_TOPOLOGIES, PRECISIONS, Device
 
-__all__ = ["get_device", "list_devices", "list_hosts", "load_catalogue", "lookup"]
+__all__ = ["HARDWARE_VARIABLE", "get_device", "list_devices", "list_hosts", "load_catalogue", "lookup"]
+
+HARDWARE_VARIABLE = "CHAKRA_HARDWARE"
+"""Environment variable with the user's own hardware files."""
 
 _NUMBERS = {
     "memory_bandwidth": True,
@@ -33,15 +37,32 @@ _KEYS = {"name", "kind", "vendor", "patterns", "peak_flops", "link_topology", "s
 def load_catalogue(extra: Iterable[str | Path] = ()) -> tuple[Device, ...]:
     """Every device of the shipped files and of the user's own, sorted by vendor and name.
 
-    A user's entry with the name of a shipped one replaces it.
+    The user's own are those of the files in ``extra``, and of those that the environment variable ``CHAKRA_HARDWARE``
+    names (separated as in ``PATH``). An entry with the name of a shipped one replaces it.
 
     Raises:
         ChakraError: a file is not TOML, or an entry breaks the schema; the message names file and entry.
     """
     by_name = {device.name: device for device in _shipped()}
-    for path in extra:
-        by_name.update({device.name: device for device in _read(Path(path))})
+    stated = [path for path in os.environ.get(HARDWARE_VARIABLE, "").split(os.pathsep) if path]
+    for path in (*stated, *extra):
+        by_name.update({device.name: device for device in _users(Path(path))})
     return tuple(sorted(by_name.values(), key=lambda device: (device.vendor, device.name)))
+
+
+def _users(path: Path) -> tuple[Device, ...]:
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise ChakraError(f"{path}: cannot be read as a hardware file: {error.strerror}") from error
+    return _cached(path, changed)
+
+
+@lru_cache(maxsize=16)
+def _cached(path: Path, changed_ns: int) -> tuple[Device, ...]:
+    """Devices of a file as it was at a time."""
+    del changed_ns
+    return tuple(_read(path))
 
 
 def list_devices() -> tuple[Device, ...]:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from chakra_core.errors import AnalysisError
 from chakra_core.hardware import Device, lookup
+from chakra_core.project.accuracy import stated_error
+from chakra_core.project.mapping import check_mapping, mapping_text
 from chakra_core.project.retime import Knobs, retime
 from chakra_core.project.shift import Waits, move_points
 from chakra_core.project.waits import is_span, launch_bound_points, no_overlap_waits, rendezvous_waits, trace_waits
 from chakra_core.schedule import replay, with_lanes
-from chakra_core.schema import NO_TIME, Domain, TimeKind
+from chakra_core.schema import NO_TIME, SIMULATED_ON, Domain, TimeKind
 from chakra_core.trace import Run, Trace
 
 __all__ = ["project_run", "source_device"]
@@ -30,7 +32,9 @@ def source_device(run: Run, catalogue: Sequence[Device] | None = None) -> Device
     Raises:
         AnalysisError: the run does not name its hardware, or the catalogue has no entry for it.
     """
-    names = list(dict.fromkeys([run.hardware, *(trace.meta.hardware for trace in run.traces)]))
+    metas = [trace.meta for trace in run.traces]
+    simulated = (str(meta.details.get(SIMULATED_ON, "")) for meta in metas)
+    names = list(dict.fromkeys([run.hardware, *(meta.hardware for meta in metas), *simulated]))
     for name in names:
         found = lookup(name, catalogue)
         if found is not None:
@@ -61,6 +65,7 @@ def project_run(run: Run, device: Device, *, source: Device | None = None, knobs
         raise AnalysisError(f"{run.label}: no device work in it, nothing to project onto {device.name}")
     if not all(trace.has_times for trace in run.traces):
         raise AnalysisError(f"{run.label}: a rank has no start times; replay the run before projecting it")
+    check_mapping(run, knobs.mapping)
     origin = source or source_device(run)
     counts: Counter[str] = Counter()
     durations: list[I64] = []
@@ -180,8 +185,13 @@ def _assumptions(origin: Device, device: Device, knobs: Knobs, counts: Counter[s
         said.append("communication never runs beside compute")
     if knobs.domain:
         said.append(f"{knobs.domain:,} devices in one scale-up domain instead of {device.domain_size:,}")
+    if knobs.mapping:
+        said.append(f"process groups laid over the network: {mapping_text(knobs.mapping)}")
     said += [f"{name.replace('_', ' ')} x {value:g}" for name, value in knobs.changed.items()]
     said += [f"{number:,} {words}" for words, number in sorted(counts.items())]
     if origin.link_bandwidth is None or device.link_bandwidth is None:
         said.append("link bandwidth unknown for one of the devices: communication left as measured")
+    known = stated_error(origin.name, device.name)
+    if known:
+        said.append(known)
     return said

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakra_core.hardware.model import Device
+from chakra_core.hardware.model import PRECISIONS, Device
 from chakra_core.project.durations import group_sizes
 from chakra_core.project.fabric import COLLECTIVE_ALGORITHMS, Fabric, group_spread
+from chakra_core.project.mapping import PLACES, Mapping, map_spread
 from chakra_core.schema import Category, CommOp, Domain
 from chakra_core.trace import Trace
 
@@ -39,6 +40,8 @@ class Knobs:
         algorithm: of collectives on the target, one of ``COLLECTIVE_ALGORITHMS``; the source is taken as a ring.
         domain: devices in one scale-up domain of the target; the catalogue's by default (0).
         precision: of the source run's matrix kernels: its peak is compared on both devices.
+        mapping: where process groups lie on the target (:mod:`chakra_core.project.mapping`); as ranks fill the domains
+            by default.
     """
 
     compute: float = 1.0
@@ -52,6 +55,7 @@ class Knobs:
     algorithm: str = "ring"
     domain: int = 0
     precision: str = "bf16"
+    mapping: Mapping = ()
 
     def __post_init__(self) -> None:
         for name in FACTORS:
@@ -61,6 +65,10 @@ class Knobs:
                 raise ValueError(f"the factor for {name} must be above 0 and at most {_MOST:g}, not {value}")
         if self.algorithm not in COLLECTIVE_ALGORITHMS:
             raise ValueError(f"the algorithm must be one of {', '.join(COLLECTIVE_ALGORITHMS)}, not {self.algorithm!r}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"the precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
+        if any(place not in PLACES for _, place in self.mapping):
+            raise ValueError(f"a group lies {' or '.join(PLACES)}, not {self.mapping!r:.80}")
         if not 0 <= self.domain <= _MOST:
             raise ValueError(f"the scale-up domain must have 1 to {_MOST:g} devices, not {self.domain}")
 
@@ -166,6 +174,7 @@ def _communication(trace: Trace, source: Device, target: Device, knobs: Knobs, w
     there = Fabric(target, knobs.domain, knobs.link, knobs.latency, knobs.algorithm)
     spread = group_spread(trace, there.domain_size, world_size)
     sizes, spread = _scaled(trace, sizes, spread, knobs.data_parallel, there.domain_size, world_size)
+    spread = map_spread(trace, sizes, spread, there.domain_size, knobs.mapping)
     after = there.collective_ns(ops, bytes_ / knobs.compression, sizes[rows], spread[rows])
     factor[rows] = np.divide(after, before, out=factor[rows].copy(), where=before > 0)
     return factor

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chakra_core.errors import AnalysisError
+from dashboard.commands._by_id import group_table, print_by_id, rank_table
 from dashboard.commands.base import EXIT_OK, Command, add_files, complain, emit, print_table, write_file
 from dashboard.commands.inputs import opener
 from dashboard.reports import Figure, Table, Text, csv_text, html_page
@@ -63,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
         others = [run for at, run in enumerate(runs) if at != options.baseline]
         document["by_id"] = [by_id.as_json(by_id.compare_by_id(runs[options.baseline], run)) for run in others]
     if options.csv:
-        write_file(options.csv, csv_text(*_operator_table(document)))
+        found = document.get("by_id")
+        write_file(options.csv, csv_text(*(group_table(found[0]) if found else _operator_table(document))))
     if options.html:
         write_file(options.html, _page(document))
     if options.json:
@@ -108,6 +110,9 @@ def _page(document: dict[str, Any]) -> str:
     sections.append(
         (f"Operators (the {min(_IN_PAGE, len(rows)):,} with the largest difference)", Table(header, rows[:_IN_PAGE]))
     )
+    for found in document.get("by_id", ()):
+        sections.append((f"When ranks end: {found['baseline']} and {found['run']}", Table(*rank_table(found))))
+        sections.append(("Operators and collectives, node by node", Table(*group_table(found))))
     if document["warnings"]:
         sections.append(("To bear in mind", Text(document["warnings"])))
     return html_page(f"{base['label']} compared with {', '.join(run['label'] for run in document['runs'])}", sections)
@@ -125,17 +130,9 @@ def _print(document: dict[str, Any]) -> None:
     ]
     print_table(("operator", f"{base['label']} ms", *(f"{name} ms" for name in names)), operators)
     for found in document.get("by_id", ()):
-        finish = [
-            (rank["rank"], _ms(rank["baseline_finish_ns"]), _ms(rank["finish_ns"]), _percent(rank["error"]))
-            for rank in found["ranks"]
-        ]
-        print_table(("rank", f"{found['baseline']} ends at ms", f"{found['run']} ends at ms", "off by"), finish)
+        print_by_id(found)
     for text in document["warnings"]:
         complain(text)
-
-
-def _percent(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:+.2%}"
 
 
 def _ms(value: int) -> str:

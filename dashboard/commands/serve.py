@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from dashboard.commands.base import EXIT_OK, Command, size
@@ -28,14 +29,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="opened traces kept on disk for the next time (default: 20G)",
     )
+    parser.add_argument(
+        "--hardware-file", type=Path, action="append", default=[], metavar="TOML", help="add your own devices"
+    )
     parser.add_argument("--open", action="store_true", help="open a browser window")
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve until interrupted."""
+    from chakra_core.hardware.catalogue import HARDWARE_VARIABLE, load_catalogue
     from chakra_core.store import default_folder
     from dashboard.serve import half_of_memory, serve, settings_for
 
+    if options.hardware_file:
+        load_catalogue(options.hardware_file)  # a damaged file is told before the server starts
+        given = [str(path.resolve()) for path in options.hardware_file]
+        os.environ[HARDWARE_VARIABLE] = os.pathsep.join([*given, os.environ.get(HARDWARE_VARIABLE, "")]).strip(
+            os.pathsep
+        )
     settings = settings_for(
         options.paths,
         token=options.token,

@@ -11,13 +11,11 @@ from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 from dash_ag_grid import AgGrid
 
-from chakra_core.errors import ChakraError
-from chakra_core.hardware import Device, get_device, list_devices
+from chakra_core.hardware import get_device, list_devices
+from chakra_core.project.devices import OnDevice, on_every_device
 from chakra_core.project.projection import project_run, source_device
 from chakra_core.project.retime import FACTORS
 from chakra_core.project.sweep import Outcome, outcome_of, pareto, sweep, tornado
-from chakra_core.schema import CommOp
-from chakra_core.trace import Run
 from dashboard.figures.bars import show_ns
 from dashboard.figures.codesign import KNOB_LABELS, contour_figure, pareto_figure, sweep_figure, tornado_figure
 from dashboard.jobs import Jobs, JobStatus, Report
@@ -30,10 +28,10 @@ from dashboard.words import plain
 __all__ = ["panels", "register"]
 
 _KINDS = ("tornado", "sweep", "devices")
+_TIMES = "\N{MULTIPLICATION SIGN}"
 _POINTS = (7, 13, 25)
 _EACH = 7
 
-_DeviceRow = tuple[str, str, Outcome | str, str]
 Chooser = Callable[[Mapping[str, str] | None, Sequence[LoadedRun]], tuple[int, Projection]]
 
 
@@ -167,7 +165,10 @@ def _work(
         now = outcome_of(project_run(run, device, source=source, knobs=projection.knobs), projection.knobs)
         return now, tornado(run, device, source=source, knobs=projection.knobs, progress=report)
     if kind == "devices":
-        return _every_device(run, source, projection, report)
+        now = outcome_of(run)
+        return now.total_ns, on_every_device(
+            run, list_devices(), source=source, knobs=projection.knobs, progress=report
+        )
     count = points if len(axes) == 1 else _EACH
     values = [round(float(value), 6) for value in np.geomspace(1 / 8, 8, count)]
     found: list[Outcome] = []
@@ -175,21 +176,6 @@ def _work(
         found.append(outcome)
         report(len(found), count ** len(axes))
     return found
-
-
-def _every_device(run: Run, source: Device, projection: Projection, report: Report) -> list[_DeviceRow]:
-    devices = list_devices()
-    communicates = any((trace.columns.comm_op != CommOp.NONE).any() for trace in run.traces)
-    rows: list[_DeviceRow] = []
-    for at, device in enumerate(devices):
-        try:
-            result: Outcome | str = outcome_of(project_run(run, device, source=source, knobs=projection.knobs))
-        except ChakraError as error:
-            result = str(error)
-        known = device.link_bandwidth is not None or not communicates
-        rows.append((device.name, device.vendor, result, "" if known else "link unknown: communication as recorded"))
-        report(at + 1, len(devices))
-    return rows
 
 
 def _shown(prefix: str, kind: str, key: Any, status: JobStatus, theme: str) -> Component:
@@ -203,40 +189,48 @@ def _shown(prefix: str, kind: str, key: Any, status: JobStatus, theme: str) -> C
         if len(axes) == 1:
             return _graph(f"{prefix}-sweep-figure", sweep_figure(status.result, axes[0], theme))
         return _graph(f"{prefix}-sweep-figure", contour_figure(status.result, (axes[0], axes[1]), theme))
-    return _devices(prefix, status.result, theme)
+    source_ns, rows = status.result
+    return _devices(prefix, source_ns, rows, theme)
 
 
 def _graph(component_id: str, figure: Any) -> Component:
     return dcc.Graph(id=component_id, figure=figure, config={"displayModeBar": False, "responsive": True})
 
 
-def _devices(prefix: str, rows: Sequence[_DeviceRow], theme: str) -> Component:
-    done = [(name, vendor, result, note) for name, vendor, result, note in rows if isinstance(result, Outcome)]
-    left = [f"{name}: {plain(result, 160)}" for name, _, result, _ in rows if isinstance(result, str)]
-    best = min((result.total_ns for _, _, result, _ in done), default=0)
-    largest = max((result.total_ns for _, _, result, _ in done), default=0)
+def _devices(prefix: str, source_ns: int, rows: Sequence[OnDevice], theme: str) -> Component:
+    """The table of devices, with a column for costs of the user's and what follows from them."""
+    done = sorted(
+        ((row, row.outcome) for row in rows if row.outcome is not None), key=lambda pair: pair[1].total_ns
+    )  # fmt: skip
+    largest = max((outcome.total_ns for _, outcome in done), default=0)
     records = [
         {
-            "name": name, "vendor": vendor, "ns": result.total_ns, "busy": result.total_ns - result.parts_ns["idle"],
-            "ratio": round(result.total_ns / best, 3) if best else None, "cost": None, "note": note,
+            "name": row.device, "vendor": row.vendor, "ns": outcome.total_ns, "cost": None, "note": row.note,
+            "busy": outcome.total_ns - outcome.parts_ns["idle"],
+            "gain": round(source_ns / outcome.total_ns, 3) if outcome.total_ns else None,
         }
-        for name, vendor, result, note in sorted(done, key=lambda row: row[2].total_ns)
+        for row, outcome in done
     ]  # fmt: skip
+    number = {"type": "numericColumn", "flex": 1}
     columns = [
         text_column("name", "Device", flex=2),
         text_column("vendor", "Vendor", flex=1),
         time_column("ns", "Device time", largest),
         time_column("busy", "Busy", largest),
-        {"field": "ratio", "headerName": "To fastest", "type": "numericColumn", "flex": 1},
-        {"field": "cost", "headerName": "Cost", "headerTooltip": "price, power: any unit of yours; double-click to enter", "editable": True, "type": "numericColumn", "flex": 1, "cellDataType": "number"},
+        {"field": "gain", "headerName": "Speed-up", "headerTooltip": "device time of the run as it is over that on the device", **number},
+        {"field": "cost", "headerName": "Cost", "headerTooltip": "price, power: any unit of yours; double-click to enter", "editable": True, "cellDataType": "number", **number},
+        {"colId": "each", "headerName": f"Cost {_TIMES} s", "headerTooltip": "what the run costs on it; energy where the cost is in watts", **number,
+         "valueGetter": {"function": "params.data.cost > 0 ? params.data.cost * params.data.ns / 1e9 : null"},
+         "valueFormatter": {"function": "params.value == null ? '' : d3.format(',.4~g')(params.value)"}},
+        {"colId": "worth", "headerName": "Speed-up per cost", "headerTooltip": "benefit: speed-up over the entered cost", **number,
+         "valueGetter": {"function": "params.data.cost > 0 ? params.data.gain / params.data.cost : null"},
+         "valueFormatter": {"function": "params.value == null ? '' : d3.format(',.4~g')(params.value)"}},
         text_column("note", "Note", flex=2),
     ]  # fmt: skip
     grid: AgGrid = table(f"{prefix}-devices-grid", columns, records, theme, file="devices")
+    left = [f"{row.device}: {plain(row.note, 160)}" for row in rows if row.outcome is None]
     notes = [html.P(text, className="ck-hint") for text in left]
-    return html.Div(
-        [grid, *notes, html.Div(id=f"{prefix}-pareto")],
-        className="ck-column",
-    )
+    return html.Div([grid, *notes, html.Div(id=f"{prefix}-pareto")], className="ck-column")
 
 
 def _register_costs(app: Dash, prefix: str) -> None:

@@ -9,8 +9,10 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from chakra_core.hardware import Device
+from chakra_core.hardware import PRECISIONS, Device
+from chakra_core.project.accuracy import stated_error
 from chakra_core.project.fabric import COLLECTIVE_ALGORITHMS
+from chakra_core.project.mapping import group_labels
 from chakra_core.project.retime import FACTORS, Knobs
 from chakra_core.project.sweep import Outcome
 from chakra_core.trace import Run
@@ -25,6 +27,7 @@ LOG_RANGE = 3
 """Sliders go from 2**-3 to 2**3."""
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
+_MOST_GROUPS = 200
 _HINTS = {
     "compute": "peak FLOP/s of the target",
     "memory": "memory bandwidth of the target",
@@ -81,13 +84,10 @@ def controls(prefix: str, devices: Sequence[Device], runs: Sequence[Run], chosen
             dmc.Select(id=f"{prefix}-hardware", label="onto", data=listed, value=chosen["hardware"], **select),
             dmc.Select(id=f"{prefix}-source", label="recorded on", data=automatic, value=chosen["source"], **select),
             *sliders,
+            *_collective_controls(prefix, runs, knobs),
             dmc.Select(
-                id=f"{prefix}-algorithm", label="collectives", value=knobs.algorithm,
-                data=[{"value": name, "label": name} for name in COLLECTIVE_ALGORITHMS], **{**select, "searchable": False},
-            ),
-            dmc.NumberInput(
-                id=f"{prefix}-domain", label="devices in a scale-up domain", value=knobs.domain or "", min=1, max=1_000_000,
-                placeholder="as in the catalogue", size="xs", allowDecimal=False, debounce=600,
+                id=f"{prefix}-precision", label="precision of matrix kernels", value=knobs.precision,
+                data=list(PRECISIONS), **{**select, "searchable": False},
             ),
             dmc.Switch(
                 id=f"{prefix}-overlap", label="communication beside compute", checked=knobs.overlap, size="xs", mt=6
@@ -96,6 +96,30 @@ def controls(prefix: str, devices: Sequence[Device], runs: Sequence[Run], chosen
         ],
         className="ck-panel ck-knobs",
     )  # fmt: skip
+
+
+def _collective_controls(prefix: str, runs: Sequence[Run], knobs: Knobs) -> list[Component]:
+    """Algorithm, size of a domain, and where process groups lie."""
+    labels = sorted({label for run in runs for label in group_labels(run)} | {name for name, _ in knobs.mapping})
+    groups = [
+        dmc.MultiSelect(
+            id=f"{prefix}-{place}", label=words, size="xs", data=labels[:_MOST_GROUPS], searchable=True, clearable=True,
+            value=[name for name, where in knobs.mapping if where == place], disabled=not labels,
+            placeholder="as ranks fill domains" if labels else "no process groups",
+        )
+        for place, words in (("inside", "groups inside a domain"), ("across", "groups across domains"))
+    ]  # fmt: skip
+    return [
+        dmc.Select(
+            id=f"{prefix}-algorithm", label="collectives", value=knobs.algorithm, allowDeselect=False, size="xs",
+            data=[{"value": name, "label": name} for name in COLLECTIVE_ALGORITHMS],
+        ),
+        dmc.NumberInput(
+            id=f"{prefix}-domain", label="devices in a scale-up domain", value=knobs.domain or "", min=1, max=1_000_000,
+            placeholder="as in the catalogue", size="xs", allowDecimal=False, debounce=600,
+        ),
+        *groups,
+    ]  # fmt: skip
 
 
 def result_cards(before: Outcome, after: Outcome) -> Component:
@@ -114,12 +138,14 @@ def result_figure(before: Outcome, after: Outcome, labels: tuple[str, str], them
     return figure.update_layout(height=260)
 
 
-def error_note(after: Outcome, measured: Mapping[str, Outcome]) -> Component:
+def error_note(after: Outcome, source: str, measured: Mapping[str, Outcome]) -> Component:
     """How far the projection is from runs that were really measured on the target, where such are open."""
+    known = stated_error(source, after.device)
     if not measured:
         return html.P(
             f"No run measured on {after.device} is open: open the same workload recorded there, and its distance from this "
-            "projection is stated here. Peaks do not tell how much of them the software reaches on the other device.",
+            "projection is stated here. Peaks do not tell how much of them the software reaches on the other device"
+            + (f": {known}." if known else "."),
             className="ck-hint",
         )
     rows = [

@@ -10,12 +10,15 @@ from dash.development.base_component import Component
 
 from chakra_core.errors import ChakraError
 from chakra_core.hardware import list_devices, lookup
+from chakra_core.project.mapping import PLACES
+from chakra_core.project.projection import source_device
 from chakra_core.project.retime import FACTORS, Knobs
 from chakra_core.project.sweep import Outcome, outcome_of
 from chakra_core.schema import TimeKind
 from dashboard.jobs import Jobs
 from dashboard.library import Library, LoadedRun
 from dashboard.page import Context, Page
+from dashboard.pages import _codesign_beside as beside
 from dashboard.pages import _codesign_studies as studies
 from dashboard.pages import _codesign_view as view
 from dashboard.projections import Projection, is_projection, knobs_from, knobs_query
@@ -84,7 +87,13 @@ def _layout(context: Context) -> Component:
             html.Div(
                 [
                     view.controls(_SLUG, list_devices(), [loaded.run for loaded in context.runs], chosen),
-                    html.Div([html.Div(shown, id=_id("results"), className="ck-column"), *studies.panels(_SLUG)], className="ck-column"),
+                    html.Div(
+                        [
+                            html.Div(shown, id=_id("results"), className="ck-column"), *studies.panels(_SLUG),
+                            beside.panel(_SLUG, context.runs),
+                        ],
+                        className="ck-column",
+                    ),
                 ],
                 className="ck-codesign",
             ),
@@ -103,6 +112,7 @@ def _results(runs: Sequence[LoadedRun], at: int, projection: Projection, theme: 
     try:
         before = _outcome(loaded)
         after, said = loaded.result((_SLUG, projection.ref), lambda run: _projected(projection, run))
+        source = projection.source or source_device(loaded.run).name
     except ChakraError as error:
         hint = "Choose under “recorded on” which device it ran on." if "catalogue" in str(error) else ""
         return [html.Div([html.P(plain(str(error), 400)), html.P(hint, className="ck-hint")], className="ck-panel")]
@@ -126,7 +136,7 @@ def _results(runs: Sequence[LoadedRun], at: int, projection: Projection, theme: 
                         html.Div([html.H2("Assumptions"), html.Span("of the numbers beside", className="ck-note")], className="ck-card-title"),
                         html.Ul([html.Li(plain(text, 400)) for text in said], className="ck-assumptions"),
                         html.H2("Checked against a measurement"),
-                        view.error_note(after, others),
+                        view.error_note(after, source, others),
                     ],
                     className="ck-panel",
                 ),
@@ -155,38 +165,56 @@ def _register(app: Dash, library: Library) -> None:
     _register_choice(app, library)
     _register_opening(app, library)
     studies.register(app, library, Jobs(), _SLUG, _choice)
+    beside.register(app, library, _SLUG, _choice)
+
+
+_CHOICES = ("run", "hardware", "source", "algorithm", "domain", "inside", "across", "precision")
+"""Controls other than sliders and switches, in the order in which callbacks take them."""
+
+
+def _chosen_knobs(values: Mapping[str, Any], sliders: Sequence[Any], *, overlap: bool) -> Knobs:
+    """Knobs as the controls stand; what they hold wrongly is as usual."""
+    factors: dict[str, Any] = {name: view.factor_of(value) for name, value in zip(FACTORS, sliders, strict=True)}
+    domain = values["domain"]
+    mapping = tuple((str(name), place) for place in PLACES for name in values[place] or ())
+    return Knobs(
+        **factors, overlap=overlap, algorithm=str(values["algorithm"] or "ring"),
+        domain=int(domain) if isinstance(domain, (int, float)) and 0 < domain < 1e6 else 0,
+        precision=str(values["precision"] or "bf16"), mapping=mapping,
+    )  # fmt: skip
 
 
 def _register_choice(app: Dash, library: Library) -> None:
     """The controls write the address's parameters; results follow those."""
-    names = ("run", "hardware", "source", "algorithm", "domain")
 
-    def choose(*values: Any) -> Any:
-        (run, hardware, source, algorithm, domain), rest = values[:5], values[5:]
-        sliders, overlap, params = rest[: len(FACTORS)], rest[len(FACTORS)], rest[-1]
-        factors: dict[str, Any] = {name: view.factor_of(value) for name, value in zip(FACTORS, sliders, strict=True)}
-        knobs = Knobs(
-            **factors, overlap=bool(overlap), algorithm=str(algorithm or "ring"),
-            domain=int(domain) if isinstance(domain, (int, float)) and 0 < domain < 1e6 else 0,
-        )  # fmt: skip
+    def choose(*given: Any) -> Any:
+        values = dict(zip(_CHOICES, given, strict=False))
+        rest = given[len(_CHOICES) :]
+        params = rest[-1]
+        knobs = _chosen_knobs(values, rest[: len(FACTORS)], overlap=bool(rest[len(FACTORS)]))
         if ctx.triggered_id == _id("reset"):
             knobs = Knobs()
         kept = {key: value for key, value in (params or {}).items() if key.startswith("sweep")}
-        chosen = {"show": str(run or "0"), "hardware": str(hardware or ""), **knobs_query(knobs), **kept}
-        if source:
-            chosen["source"] = str(source)
+        chosen = {
+            "show": str(values["run"] or "0"), "hardware": str(values["hardware"] or ""), **knobs_query(knobs), **kept
+        }  # fmt: skip
+        if values["source"]:
+            chosen["source"] = str(values["source"])
         return no_update if chosen == params else chosen
 
     app.callback(
         Output(Ids.PARAMS, "data", allow_duplicate=True),
-        *(Input(_id(name), "value") for name in names),
+        *(Input(_id(name), "value") for name in _CHOICES),
         *(Input(_id(name), "value") for name in FACTORS),
         Input(_id("overlap"), "checked"),
         Input(_id("reset"), "n_clicks"),
         State(Ids.PARAMS, "data"),
         prevent_initial_call=True,
     )(choose)
+    _register_results(app, library)
 
+
+def _register_results(app: Dash, library: Library) -> None:
     def show(params: dict[str, str] | None, refs: list[str] | None, theme: str | None) -> Any:
         runs = [library.get(ref) for ref in refs or ()]
         if not runs:
@@ -204,12 +232,13 @@ def _register_choice(app: Dash, library: Library) -> None:
 
     def reset(clicks: int | None) -> Any:
         neutral = Knobs()
-        return (*(view.slider_of(getattr(neutral, name)) for name in FACTORS), neutral.algorithm, "", True) if clicks else (
-            (no_update,) * (len(FACTORS) + 3)
-        )  # fmt: skip
+        sliders = (view.slider_of(getattr(neutral, name)) for name in FACTORS)
+        values = (*sliders, neutral.algorithm, "", [], [], neutral.precision, True)
+        return values if clicks else (no_update,) * len(values)
 
+    names = (*FACTORS, "algorithm", "domain", "inside", "across", "precision")
     app.callback(
-        *(Output(_id(name), "value", allow_duplicate=True) for name in (*FACTORS, "algorithm", "domain")),
+        *(Output(_id(name), "value", allow_duplicate=True) for name in names),
         Output(_id("overlap"), "checked"),
         Input(_id("reset"), "n_clicks"),
         prevent_initial_call=True,

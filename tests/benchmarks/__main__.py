@@ -131,10 +131,11 @@ class Bench:
             shutil.rmtree(self.folder / "store", ignore_errors=True)
 
     def rest(self) -> None:
-        """Kernels, level of detail, graph, browser."""
+        """Kernels, level of detail, graph, projection, browser."""
         self.found["kernels"] = self.measure("bench_kernels", self.size(1_000_000))
         self.found["lod"] = self.measure("bench_lod", self.size(10_000_000))
         self.found["graph"] = self.measure("bench_graph", self.size(1_000_000))
+        self.found["project"] = self.measure("bench_project", 32, self.size(100_000))
         self.found["browser"] = self.measure("browse_timeline", self.size(10_000_000))
 
 

@@ -43,7 +43,7 @@ def write_results(out: Path, found: _Found) -> None:
     parts.append(_table("PyTorch profiler JSON, a million events", found["kineto"], "kineto_trace"))
     parts.append(_table("The same, gzip", found["gz"], "kineto_trace"))
     parts.append(_table("A gigabyte of it", found["large"], "kineto_trace"))
-    parts += [_kernels(found), _pictures(found), _growth(found)]
+    parts += [_kernels(found), _projection(found["project"]), _pictures(found), _growth(found)]
     (out / "RESULTS.md").write_text("\n".join(parts))
     (out / "growth.svg").write_text(_picture(found))
 
@@ -94,6 +94,7 @@ def _checks(found: _Found) -> Iterable[tuple[str, str, str, bool]]:
     yield from _et_checks(found)
     yield from _kineto_checks(found)
     yield from _other_checks(found)
+    yield from _project_checks(found["project"])
 
 
 def _et_checks(found: _Found) -> Iterable[tuple[str, str, str, bool]]:
@@ -168,6 +169,16 @@ def _other_checks(found: _Found) -> Iterable[tuple[str, str, str, bool]]:
             yield f"Growth, {kind}: {label} off a straight line", "≤ 15 %", f"{100 * worst:.0f} %", worst <= 0.15
 
 
+def _project_checks(project: _Found) -> Iterable[tuple[str, str, str, bool]]:
+    if "skipped" in project:
+        yield "Projection", "measured", f"skipped: {project['skipped']}", False
+        return
+    rate = project["nodes"] / project["replay"] / 1e6
+    yield "Replay of all ranks", "≥ 1 M nodes/s", f"{rate:.1f} M nodes/s", rate >= 1
+    what = f"Projection, {project['ranks']:.0f} ranks of {project['nodes'] / project['ranks']:,.0f} nodes"
+    yield what, "< 10 s", f"{project['project']:.1f} s", project["project"] < 10
+
+
 def _kernels(found: _Found) -> str:
     k, hta = found["kernels"], found["kineto"]["HTA"]
     ours = found["kineto"]["kineto_trace"]["breakdown_s"]
@@ -190,6 +201,22 @@ def _kernels(found: _Found) -> str:
         else "| skipped | |"
     )
     return "\n".join([*lines, f"| peer: HTA's breakdown of the same file {said}"]) + "\n"
+
+
+def _projection(project: _Found) -> str:
+    if "skipped" in project:
+        return f"## Projection\n\nskipped: {project['skipped']}\n"
+    rows = {
+        "floor": "floor: copy of the columns", "replay": "**ours: replay with dependencies, streams, rendezvous**",
+        "simulate": "ours: durations by roofline and alpha-beta, replay", "project": "**ours: projection onto another device**",
+    }  # fmt: skip
+    lines = [
+        f"## Projection, {project['ranks']:.0f} ranks, {project['nodes']:,.0f} nodes, {project['edges']:,.0f} dependencies\n",
+        "| | s | M nodes/s |", "|---|---|---|",
+        *(f"| {words} | {project[key]:.2f} | {project['nodes'] / project[key] / 1e6:.1f} |" for key, words in rows.items()),
+        f"| ours: sweep of {project['points']:.0f} points, {project['sweep_ranks']:.0f} of the ranks | {project['sweep']:.2f} | |",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
 def _pictures(found: _Found) -> str:

@@ -188,8 +188,8 @@ def network_yaml(dimensions: Sequence[NetworkDimension]) -> str:
     return str(yaml.safe_dump(document, sort_keys=False, default_flow_style=None))
 
 
-def system_json(system: SystemConfig) -> str:
-    """The system file for this configuration."""
+def system_json(system: SystemConfig, *, trace: bool = False) -> str:
+    """The system file for this configuration; ``trace``: the simulator logs when every node begins and ends."""
     document: dict[str, Any] = {
         "scheduling-policy": system.scheduling,
         "endpoint-delay": system.endpoint_delay_ns,
@@ -201,5 +201,6 @@ def system_json(system: SystemConfig) -> str:
         "boost-mode": 0,
         "roofline-enabled": int(system.roofline),
         "peak-perf": system.peak_perf,
+        **({"trace-enabled": 1} if trace else {}),
     }
     return json.dumps(document, indent=2) + "\n"
