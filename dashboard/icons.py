@@ -17,6 +17,7 @@ ICONS: dict[str, str] = {
     "bottlenecks": "M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4zM16 16h4v4h-4z",
     "critical-path": "M3 18h5v-5h4v-4h4V5h5M3 7h4M16 18h5",
     "launch": "M4 6h8M12 6v6M12 12l-3-3M12 12l3-3M8 16h13M8 20h9",
+    "operators": "M4 6h16M4 12h11M4 18h6",
     "collectives": "M12 3v5M12 16v5M3 12h5M16 12h5M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM6 6l3 3M15 15l3 3M18 6l-3 3M9 15l-3 3",
     "memory": "M6 4h12v16H6zM9 4v4M12 4v4M15 4v4M6 14h12",
     "compare": "M4 5h7v14H4zM13 5h7v14h-7zM6.5 9h2M6.5 12h2M15.5 9h2M15.5 12h2M15.5 15h2",

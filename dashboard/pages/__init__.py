@@ -13,6 +13,7 @@ from dashboard.pages.graph import PAGE as GRAPH
 from dashboard.pages.launch import PAGE as LAUNCH
 from dashboard.pages.memory import PAGE as MEMORY
 from dashboard.pages.open import PAGE as OPEN
+from dashboard.pages.operators import PAGE as OPERATORS
 from dashboard.pages.overview import PAGE as OVERVIEW
 from dashboard.pages.timeline import PAGE as TIMELINE
 
@@ -25,6 +26,7 @@ PAGES: tuple[Page, ...] = (
     GRAPH,
     FINDINGS,
     BOTTLENECKS,
+    OPERATORS,
     CRITICAL_PATH,
     LAUNCH,
     COLLECTIVES,
