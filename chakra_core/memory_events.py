@@ -12,7 +12,7 @@ __all__ = ["MEMORY_COLUMNS", "MemoryEvents"]
 
 I64 = NDArray[np.int64]
 
-MEMORY_COLUMNS: tuple[str, ...] = ("ts_ns", "bytes", "address", "allocated", "reserved", "place", "lane")
+MEMORY_COLUMNS: tuple[str, ...] = ("ts_ns", "bytes", "address", "allocated", "reserved", "place", "lane", "node")
 """The columns of ``MemoryEvents``, in order."""
 
 
@@ -23,11 +23,12 @@ class MemoryEvents:
     Attributes:
         ts_ns: int64, absolute.
         bytes: int64, what is allocated or, negative, freed; 0 where the trace states totals only.
-        address: int64; -1 unknown.
+        address: int64, what tells an allocation from others that live at the same time; -1 unknown.
         allocated: int64, bytes in use after the event, those from before the trace included; -1 unknown.
         reserved: int64, bytes that the allocator holds after the event; -1 unknown.
         place: int32, index into ``places``.
         lane: int32, the thread, index into ``Trace.lanes``; -1 unknown.
+        node: int32, row of the node that the trace says it belongs to; -1 where only time and thread tell.
         places: names of the memories, e.g. ``cuda:0``, ``cpu``, or of the allocators.
     """
 
@@ -38,6 +39,7 @@ class MemoryEvents:
     reserved: I64
     place: NDArray[np.int32]
     lane: NDArray[np.int32]
+    node: NDArray[np.int32]
     places: tuple[str, ...]
 
     def __len__(self) -> int:

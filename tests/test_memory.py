@@ -15,6 +15,7 @@ from chakra_core.analysis.memory import NOTHING_AROUND, as_json, memory, thinned
 from chakra_core.analysis.scope import Scope
 from chakra_core.memory_events import MemoryEvents
 from chakra_core.opening import open_trace
+from chakra_core.readers.proto import run_metadata_pb2, xplane_pb2
 from chakra_core.schema import Category
 from chakra_core.store.pack import parts_to_run, run_to_parts
 from chakra_core.trace import Run
@@ -34,6 +35,7 @@ def events_of(entries, *, totals=None, addresses=True, places=("cuda:0",), lane=
         reserved=np.full(n, -1, np.int64),
         place=np.array([entry[3] if len(entry) > 3 else 0 for entry in entries], np.int32),
         lane=np.full(n, lane, np.int32),
+        node=np.full(n, -1, np.int32),
         places=places,
     )
 
@@ -117,6 +119,51 @@ def test_the_profilers_instants_are_read_and_kept(tmp_path):
     assert again.memory.places == trace.memory.places
     for name, array in trace.memory.arrays().items():
         assert np.array_equal(array, again.memory.arrays()[name])
+
+
+def test_records_of_run_metadata(tmp_path):
+    """An operator's records belong to it, whatever the time says; equal sizes are told apart by order."""
+    message = run_metadata_pb2.RunMetadata()
+    device = message.step_stats.dev_stats.add(device=b"/job:localhost/replica:0/task:0/device:CPU:0")
+    for name, start, records in ((b"a", 10_500, [(10, 64), (12, 64), (20, -64)]), (b"b", 13_000, [(13, 8), (14, -8)])):
+        one = device.node_stats.add(node_name=name, all_start_nanos=start, op_end_rel_nanos=1000, timeline_label=name)
+        used = one.memory.add(allocator_name=b"cpu_bfc")
+        for micros, size in records:
+            used.allocation_records.add(alloc_micros=micros, alloc_bytes=size)
+    path = tmp_path / "run_metadata.pb"
+    path.write_bytes(message.SerializeToString())
+    (curve,) = memory(open_trace(path)[0]).curves
+    assert (curve.place, curve.relative) == ("CPU:0 cpu_bfc", True)
+    assert (curve.time_ns.tolist(), curve.allocated.tolist()) == (
+        [10_000, 12_000, 13_000, 14_000, 20_000], [64, 128, 136, 128, 64],
+    )  # fmt: skip
+    assert [(part.name, part.bytes, part.count) for part in curve.live] == [("a", 128, 2), ("b", 8, 1)]
+    assert curve.kept_bytes == 64
+
+
+def test_allocators_of_xplane(tmp_path):
+    space = xplane_pb2.XSpace()
+    plane = space.planes.add(name=b"/host:CPU")
+    stats = ("bytes_allocated", "allocation_bytes", "addr", "index_on_host", "allocator_name")
+    for number, name in enumerate(stats, 1):
+        plane.stat_metadata[number].name = name.encode()
+    for number, name in enumerate(("MemoryAllocation", "MemoryDeallocation", "Execute"), 1):
+        plane.event_metadata[number].id = number
+        plane.event_metadata[number].name = name.encode()
+    line = plane.lines.add(name=b"main", timestamp_ns=1000)
+    line.events.add(metadata_id=3, offset_ps=0, duration_ps=100_000)
+    for kind, at, total, size, device in ((1, 10, 256, 256, 0), (1, 20, 64, 64, 1), (2, 30, 0, 256, 0)):
+        event = line.events.add(metadata_id=kind, offset_ps=at * 1000)
+        for number, value in enumerate((total, size, 7, device), 1):
+            event.stats.add(metadata_id=number, int64_value=value)
+        if device:
+            event.stats.add(metadata_id=5, str_value=b"GPU_1_bfc")
+    path = tmp_path / "memory.xplane.pb"
+    path.write_bytes(space.SerializeToString())
+    first, second = memory(open_trace(path)[0]).curves
+    assert (first.place, first.allocated.tolist(), first.time_ns.tolist()) == ("device 0", [256, 0], [1010, 1030])
+    assert (first.kept_bytes, [part.name for part in first.live]) == (0, ["Execute"])
+    assert (second.place, second.peak_bytes, second.kept_bytes) == ("GPU_1_bfc device 1", 64, 64)
 
 
 CHANGES = st.lists(
@@ -203,3 +250,16 @@ def test_on_every_trace_that_records_memory(corpus):
             change = trace.memory.bytes[rows][np.argsort(trace.memory.ts_ns[rows], kind="stable")]
             assert (step == change[1:]).mean() > 0.99, (path, curve.place)
     assert seen > 5_000
+
+
+def test_what_tensorflow_and_jax_record(corpus):
+    """Nothing is there before the first allocation of a process that the profile saw begin."""
+    for name, places in (
+        ("collected/tensorflow_2.21/run_metadata.pb", 1), ("collected/tensorflow_2.21/keras_cnn_3steps.xplane.pb", 1),
+        ("xplane/mi300x_jax_gemm.xplane.pb", 2), ("xplane/tpu_v6e_4core.xplane.pb", 4),
+    ):  # fmt: skip
+        curves = memory(open_trace(corpus / name)[0]).curves
+        assert len(curves) == places, name
+        for curve in curves:
+            assert curve.live_bytes == curve.peak_bytes - (curve.before_bytes or 0), name
+            assert curve.before_bytes in (0, None), name

@@ -137,7 +137,8 @@ def _operators(trace: Trace, events: MemoryEvents) -> I64:
     wanted = any_operator & ~only_allocates[c.name]
     found = np.where((row >= 0) & wanted[row], row, owners(np.maximum(row, 0), c.parent, wanted))
     plain = np.where((row >= 0) & any_operator[row], row, owners(np.maximum(row, 0), c.parent, any_operator))
-    return np.where(row < 0, -1, np.where(found >= 0, found, plain))
+    by_time = np.where(row < 0, -1, np.where(found >= 0, found, plain))
+    return np.where(events.node >= 0, events.node, by_time)
 
 
 def _curve(trace: Trace, events: MemoryEvents, rows: I64, owner: I64, scope: Scope) -> MemoryCurve | None:

@@ -47,6 +47,7 @@ def memory_events(raw: RawEvents, nodes: Nodes, instants: I64, base_ns: int) -> 
         reserved=_of(raw, Key.RESERVED, events),
         place=place.reshape(-1).astype(np.int32),
         lane=lanes[which],
+        node=np.full(len(events), -1, np.int32),
         places=tuple(_place(*pair) for pair in pairs.T.tolist()),
     )
 

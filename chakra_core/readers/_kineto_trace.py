@@ -34,7 +34,7 @@ def assemble(source: Source, raw: RawEvents) -> Trace:
     source.progress(0.75, "linked launches")
     links = link_nodes(raw, nodes)
     comm = find_communication(raw, nodes)
-    shape, shapes = shapes_of(raw, nodes)
+    shape, shapes = shapes_of(raw, nodes, comm.signature)
     said, inputs = inputs_of(raw, nodes)
     source.progress(0.9, "named nodes")
     instants = np.flatnonzero(phase_is(raw, "iICRn") & (raw.fields["ts"] != MISSING))

@@ -33,6 +33,7 @@ def memory_of(plane: PlaneTable, events: Events, names: Texts) -> MemoryEvents:
         reserved=np.where(held > 0, held, -1),  # allocators that do not reserve write 0
         place=place,
         lane=events.lane[rows].astype(np.int32),
+        node=np.full(len(rows), -1, np.int32),
         places=places,
     )
 

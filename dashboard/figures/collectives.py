@@ -49,34 +49,41 @@ def bandwidth_scatter(result: Collectives, theme: str = "light") -> go.Figure:
                 + ("shortest of %{customdata[1]}" if best else "mean of %{customdata[1]} (%{customdata[2]})")
                 + "<extra></extra>",
             )  # fmt: skip
-    _ceilings(figure, result, theme)
-    figure.update_layout(template=template(theme), height=320, margin={"l": 8, "r": 12, "t": 34, "b": 8})
-    ticks = _size_ticks(result.bytes[known].min(), result.bytes[known].max())
+    ticks = _powers(result.bytes[known].min(), result.bytes[known].max())
+    _ceilings(figure, result, ticks, theme)
+    rates = np.concatenate([result.busbw[known], result.best_busbw[known], result.link[np.isfinite(result.link)]])
+    levels = _powers(rates.min() / _GIGA, rates.max() / _GIGA)
+    figure.update_layout(template=template(theme), height=330, margin={"l": 8, "r": 12, "t": 34, "b": 8})
     figure.update_xaxes(
-        type="log", title_text="message size", tickvals=ticks, ticktext=[size(value) for value in ticks], tickangle=0
-    )
-    figure.update_yaxes(type="log", title_text="bus bandwidth (GB/s)", exponentformat="none")
+        type="log", title_text="message size", tickvals=ticks, ticktext=[size(value) for value in ticks], tickangle=0,
+        range=_range(ticks),
+    )  # fmt: skip
+    figure.update_yaxes(
+        type="log", title_text="bus bandwidth (GB/s)", tickvals=levels, ticktext=[f"{value:,.10g}" for value in levels],
+        range=_range(levels),
+    )  # fmt: skip
     return figure
 
 
-def _ceilings(figure: go.Figure, result: Collectives, theme: str) -> None:
-    tone = TONES[theme]
+def _ceilings(figure: go.Figure, result: Collectives, ticks: Sequence[float], theme: str) -> None:
     for value in np.unique(result.link[np.isfinite(result.link)]).tolist():
-        figure.add_hline(
-            y=value / _GIGA, line={"dash": "dash", "width": 1.3, "color": tone["bad"]},
-            annotation={
-                "text": f"links: {value / _GIGA:,.0f} GB/s", "font": {"size": 11, "color": tone["bad"]},
-                "bgcolor": tone["paper"],
-            },
-            annotation_position="top left",
+        figure.add_scatter(
+            x=[ticks[0], ticks[-1]], y=[value / _GIGA] * 2, mode="lines", hoverinfo="skip",
+            name=f"links: {value / _GIGA:,.0f} GB/s",
+            line={"dash": "dash", "width": 1.4, "color": TONES[theme]["bad"]},
         )  # fmt: skip
 
 
-def _size_ticks(low: float, high: float) -> list[int]:
-    """Powers of ten over a range, at most about seven; at least the two around it."""
-    first, last = int(np.floor(np.log10(max(low, 1)))), int(np.ceil(np.log10(max(high, 1))))
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten around a range: two at least, eight at most."""
+    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
     step = max(1, -(-(last - first) // 6))
-    return [10**power for power in range(first, max(last, first + 1) + 1, step)]
+    count_of = max(-(-(last - first) // step), 1)
+    return [10.0 ** (first + at * step) for at in range(count_of + 1)]
+
+
+def _range(ticks: Sequence[float]) -> list[float]:
+    return [float(np.log10(ticks[0])) - 0.1, float(np.log10(ticks[-1])) + 0.1]
 
 
 def size_histogram(bins: Sequence[SizeBin], theme: str = "light") -> go.Figure:

@@ -17,6 +17,7 @@ __all__ = ["MOST_POINTS", "copy_bars", "copy_label", "memory_curve"]
 MOST_POINTS = 2_000
 """Points of a curve that are drawn; extremes are kept."""
 
+_GIGA = 1e9
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -35,7 +36,7 @@ def memory_curve(curve: MemoryCurve, theme: str = "light", *, origin_ns: int = 0
         customdata=[size(value) for value in curve.allocated[shown].tolist()],
         hovertemplate=f"%{{customdata}} allocated at %{{x:,.3f}} {time}<extra></extra>",
     )  # fmt: skip
-    if (curve.reserved[shown] >= 0).all():
+    if (curve.reserved[shown] >= 0).all() and curve.reserved.any():
         figure.add_scatter(
             x=x / per, y=curve.reserved[shown] / scale, mode="lines", name="reserved by the allocator",
             line={"shape": "hv", "width": 1.1, "dash": "dot", "color": tone["muted"]},
@@ -60,33 +61,38 @@ def copy_label(one: CopyClass) -> str:
 
 
 def copy_bars(found: Sequence[CopyClass], theme: str = "light") -> go.Figure:
-    """Achieved bandwidth of each class of copies, with a mark where the hardware's limit is."""
+    """Bandwidth of each class of copies as a share of the hardware's limit; in GB/s where no limit is known."""
     tone = TONES[theme]
     labels = [copy_label(one) for one in found]
+    limited = any(one.limit is not None for one in found)
+    rates = [(one.bandwidth or 0.0) / _GIGA for one in found]
+    shares = [100 * (one.bandwidth or 0.0) / one.limit if one.limit else 0.0 for one in found]
+    words = [
+        f"{rate:,.4g} of {one.limit / _GIGA:,.4g} GB/s" if one.limit else f"{rate:,.4g} GB/s, limit not known"
+        for rate, one in zip(rates, found, strict=True)
+    ]
+    drawn = shares if limited else rates
+    longest = max([1e-9, *drawn])
     figure = go.Figure(
         go.Bar(
-            orientation="h", y=list(range(len(found))), x=[(one.bandwidth or 0.0) / 1e9 for one in found], width=0.55,
-            marker={"color": RUN_COLOURS[1]}, name="achieved",
+            orientation="h", y=list(range(len(found))), x=drawn, width=0.6,
+            marker={"color": RUN_COLOURS[1]}, text=words, textposition=["inside" if value > 0.4 * (100 if limited else longest) else "outside" for value in drawn], insidetextanchor="start", cliponaxis=False,
+            textangle=0, insidetextfont={"color": "#ffffff"}, outsidetextfont={"color": tone["ink"]},
             customdata=[
-                (label, size(one.bytes), duration(one.total_ns)) for label, one in zip(labels, found, strict=True)
+                (label, size(one.bytes), duration(one.total_ns), one.limited_by or "limit not known")
+                for label, one in zip(labels, found, strict=True)
             ],
-            hovertemplate="%{customdata[0]}: %{x:.3g} GB/s<br>%{customdata[1]} in %{customdata[2]}<extra></extra>",
+            hovertemplate="%{customdata[0]}: %{text}<br>%{customdata[1]} in %{customdata[2]}; %{customdata[3]}"
+            "<extra></extra>",
         )
     )  # fmt: skip
-    limited = [(at, one) for at, one in enumerate(found) if one.limit is not None]
-    if limited:
-        figure.add_scatter(
-            x=[(one.limit or 0.0) / 1e9 for _, one in limited], y=[at for at, _ in limited], mode="markers",
-            name="limit of the hardware",
-            marker={"symbol": "line-ns", "size": 20, "line": {"width": 2.4, "color": tone["bad"]}},
-            customdata=[one.limited_by for _, one in limited],
-            hovertemplate="%{customdata}: %{x:,.0f} GB/s<extra></extra>",
-        )  # fmt: skip
     figure.update_layout(
-        template=template(theme), height=100 + 34 * len(found), margin={"l": 8, "r": 12, "t": 34, "b": 8},
-        showlegend=bool(limited),
+        template=template(theme), height=80 + 34 * len(found), margin={"l": 8, "r": 12, "t": 8, "b": 8},
+        showlegend=False,
     )  # fmt: skip
-    figure.update_xaxes(title_text="GB/s", rangemode="tozero")
+    most = max([100.0, *shares])
+    title = "share of what the hardware gives (%)" if limited else "GB/s"
+    figure.update_xaxes(title_text=title, rangemode="tozero", range=[0, most] if limited else None)
     figure.update_yaxes(
         tickvals=list(range(len(found))), ticktext=labels, range=[len(found) - 0.5, -0.5], showgrid=False,
         zeroline=False, ticklabelstandoff=6,

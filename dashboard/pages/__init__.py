@@ -14,6 +14,7 @@ from dashboard.pages.launch import PAGE as LAUNCH
 from dashboard.pages.memory import PAGE as MEMORY
 from dashboard.pages.open import PAGE as OPEN
 from dashboard.pages.operators import PAGE as OPERATORS
+from dashboard.pages.overlap import PAGE as OVERLAP
 from dashboard.pages.overview import PAGE as OVERVIEW
 from dashboard.pages.roofline import PAGE as ROOFLINE
 from dashboard.pages.timeline import PAGE as TIMELINE
@@ -31,6 +32,7 @@ PAGES: tuple[Page, ...] = (
     ROOFLINE,
     CRITICAL_PATH,
     LAUNCH,
+    OVERLAP,
     COLLECTIVES,
     MEMORY,
     COMPARE,

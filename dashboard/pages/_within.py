@@ -41,9 +41,7 @@ def first_rank(run: Run, scope: Scope) -> int:
 
 def heading(run: Run, rank: int, title: str) -> list[Component]:
     """What a page shows of one rank: title, run, which rank, and where its times come from."""
-    which = (
-        f"rank {rank} of {len(run.traces):,}; Ranks in the scope above chooses another" if len(run.traces) > 1 else ""
-    )
+    which = f"rank {rank} of {len(run.traces):,} (another: Ranks, under Scope)" if len(run.traces) > 1 else ""
     kind = html.Span(str(run.time_kind), className=f"ck-badge ck-{run.time_kind}")
     words = ", ".join(part for part in (plain(run.label, 200), which) if part)
     return [

@@ -57,11 +57,16 @@ def _run(context: Context, at: int) -> Component:
             _facts(trace, result),
             card("By operation, group and size", *_table(trace, result, at, rank, context.state.theme)),
             html.Div(
-                [placeholder(_SLUG, "bandwidth", at, height=400), placeholder(_SLUG, "exposed", at, height=300)],
+                [
+                    html.Div(
+                        [placeholder(_SLUG, "bandwidth", at, height=400), placeholder(_SLUG, "sizes", at, height=320)],
+                        className="ck-column",
+                    ),
+                    placeholder(_SLUG, "exposed", at, height=300),
+                ],
                 className="ck-columns",
                 style={"marginTop": "14px"},
             ),
-            placeholder(_SLUG, "sizes", at, height=320),
         ],
         className="ck-run-section",
     )
@@ -74,15 +79,19 @@ def _facts(trace: Trace, result: Collectives) -> Component:
         ("Collectives", f"{int(result.count.sum()):,}"),
         ("Their time, summed", duration(int(result.total_ns.sum()))),
         ("Exposed", f"{duration(exposed)} ({share(exposed, total)})" if known.any() else "not known: on the host"),
-        (
-            "Hardware",
-            result.device.name if result.device else f"{plain(trace.meta.hardware, 60) or 'none'}, no catalogue entry",
-        ),
+        ("Hardware", _hardware(trace, result)),
     ]
     if result.missing:
         words = "; ".join(f"{reason} ({number:,})" for reason, number in result.missing.items())
         cells.append(("No bus bandwidth", words))
     return html.Dl([html.Div([html.Dt(name), html.Dd(text)]) for name, text in cells], className="ck-fact-row")
+
+
+def _hardware(trace: Trace, result: Collectives) -> str:
+    if result.device is not None:
+        return result.device.name
+    named = plain(trace.meta.hardware, 60)
+    return f"{named}: not in the catalogue" if named else "not recorded"
 
 
 def _group(trace: Trace, result: Collectives, at: int) -> str:
@@ -115,7 +124,7 @@ def _table(trace: Trace, result: Collectives, at: int, rank: int, theme: str) ->
                 "bytes": int(result.bytes[one]) if result.bytes[one] >= 0 else None, "dtype": result.dtype[one],
                 "count": int(result.count[one]), "total_ns": int(result.total_ns[one]),
                 "mean_ns": round(float(result.mean_ns[one])), "min_ns": int(result.min_ns[one]),
-                "p95_ns": int(result.p95_ns[one]), "exposed_ns": exposed if exposed >= 0 else None,
+                "exposed_ns": exposed if exposed >= 0 else None,
                 "algbw": _number(result.algbw[one], 1e9), "busbw": _number(result.busbw[one], 1e9),
                 "best": _number(result.best_busbw[one], 1e9),
                 "link": _number(result.best_busbw[one] / result.link[one], 1, 4),
@@ -123,21 +132,24 @@ def _table(trace: Trace, result: Collectives, at: int, rank: int, theme: str) ->
                 "nodes": rows_text(at, rank, result.rows[order[bounds[one] : bounds[one + 1]]].tolist()),
             }
         )  # fmt: skip
-    most = int(result.max_ns.max())
+    most, total = int(result.max_ns.max()), int(result.total_ns.max())
     columns = [
-        text_column("op", "Operation", flex=1.4, minWidth=112), text_column("group", "Group", flex=1.2, minWidth=92),
-        count_column("members", "Ranks", adds=False), count_column("bytes", "Bytes", adds=False, minWidth=104),
-        text_column("dtype", "Type", flex=0.7, minWidth=60), count_column("count", "Count"),
-        time_column("total_ns", "Total", int(result.total_ns.max())),
-        time_column("exposed_ns", "Exposed", int(result.total_ns.max())),
-        time_column("mean_ns", "Mean", most, adds=False), time_column("min_ns", "Shortest", most, adds=False),
-        time_column("p95_ns", "95 %", most, adds=False),
-        number_column("algbw", "algbw GB/s"), number_column("busbw", "busbw GB/s"),
-        number_column("best", "best busbw"), number_column("link", "of link", share=True),
+        text_column("op", "Operation", flex=1.4, minWidth=100), text_column("group", "Group", flex=1.2, minWidth=76),
+        count_column("members", "Ranks", adds=False, minWidth=62), count_column("bytes", "Bytes", adds=False, minWidth=104),
+        text_column("dtype", "Type", flex=0.7, minWidth=56), count_column("count", "Count", minWidth=64),
+        time_column("total_ns", "Total", total, minWidth=84), time_column("exposed_ns", "Exposed", total, minWidth=100),
+        time_column("mean_ns", "Mean", most, adds=False, minWidth=84),
+        time_column("min_ns", "Least", most, adds=False, minWidth=84),
+        number_column("algbw", "algbw", minWidth=72), number_column("busbw", "busbw", minWidth=72),
+        number_column("best", "best busbw", minWidth=102), number_column("link", "of links", share=True, minWidth=80),
     ]  # fmt: skip
     grid, tools = linked("collectives", columns, rows, theme, at=at, groups={"op": "operation", "group": "group"})
     cut = f"the first {_ROWS} of {len(result):,}; " if len(result) > _ROWS else ""
-    return grid, f"{cut}bandwidth at the mean time, best at the shortest; a row selects its nodes", tools
+    return (
+        grid,
+        f"{cut}GB/s at the mean time; best: at the shortest, held against the links; a row selects its nodes",
+        tools,
+    )
 
 
 def _bandwidth(context: Context, at: int) -> Component:

@@ -59,9 +59,12 @@ def _run(context: Context, at: int) -> Component:
     return html.Section(
         [
             *heading(loaded.run, rank, "Memory"),
-            html.Div(shown, className="ck-column"),
+            html.Div(shown, className="ck-column", style={"marginTop": "10px"}),
             html.Div(
-                [placeholder(_SLUG, "live", at, height=400), placeholder(_SLUG, "copies", at, height=400)],
+                [
+                    *([placeholder(_SLUG, "live", at, height=400)] if result.curves else []),
+                    placeholder(_SLUG, "copies", at, height=400),
+                ],
                 className="ck-columns",
                 style={"marginTop": "14px"},
             ),
@@ -75,7 +78,7 @@ def _curve(curve: MemoryCurve, theme: str, origin_ns: int) -> Component:
         ("Peak", f"{size(curve.peak_bytes)} at {duration(curve.peak_ns - origin_ns)}"),
         ("Allocations and frees", f"{curve.events:,}"),
     ]
-    if (curve.reserved >= 0).any():
+    if (curve.reserved > 0).any():
         facts.append(("Reserved at most", size(int(curve.reserved.max()))))
     if curve.before_bytes is not None:
         facts.append(
@@ -151,7 +154,7 @@ def _copies(context: Context, at: int) -> Component:
         text_column("what", "Direction", flex=1.6, minWidth=120), count_column("count", "Count"),
         count_column("bytes", "Bytes", flex=1.4, minWidth=100),
         time_column("total_ns", "Time", max(one.total_ns for one in found)), number_column("gbps", "GB/s"),
-        number_column("limit", "Of limit", share=True), text_column("limited_by", "Limit", flex=1.5, minWidth=100),
+        number_column("limit", "Of limit", share=True, tooltipField="limited_by"),
     ]  # fmt: skip
     grid, tools = linked("memory-copies", columns, rows, context.state.theme, at=at)
     unsized = sum(one.unsized for one in found)
