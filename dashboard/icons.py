@@ -21,6 +21,7 @@ ICONS: dict[str, str] = {
     "collectives": "M12 3v5M12 16v5M3 12h5M16 12h5M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM6 6l3 3M15 15l3 3M18 6l-3 3M9 15l-3 3",
     "overlap": "M9 5a7 7 0 1 1 0 14A7 7 0 0 1 9 5zM15 5a7 7 0 1 1 0 14a7 7 0 0 1 0-14z",
     "memory": "M6 4h12v16H6zM9 4v4M12 4v4M15 4v4M6 14h12",
+    "roofline": "M4 20L12 8h9M13 13h.5M8 17h.5M17 12h.5",
     "compare": "M4 5h7v14H4zM13 5h7v14h-7zM6.5 9h2M6.5 12h2M15.5 9h2M15.5 12h2M15.5 15h2",
     "codesign": "M4 7h6M14 7h6M12 5v4M4 12h2M10 12h10M8 10v4M4 17h10M18 17h2M16 15v4",
     "sun": "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2",

@@ -27,7 +27,7 @@ def duration_figure(found: Durations, theme: str = "light", *, what: str = "kern
             x=list(range(len(labels))),
             y=found.count[at].tolist(),
             name=category.label,
-            marker={"color": category_colour(category)},
+            marker={"color": category_colour(category), "line": {"width": 0}},
             customdata=[
                 (label, f"{count:,}", show_ns(total))
                 for label, count, total in zip(

@@ -16,6 +16,7 @@ from dashboard.pages.open import PAGE as OPEN
 from dashboard.pages.operators import PAGE as OPERATORS
 from dashboard.pages.overlap import PAGE as OVERLAP
 from dashboard.pages.overview import PAGE as OVERVIEW
+from dashboard.pages.roofline import PAGE as ROOFLINE
 from dashboard.pages.timeline import PAGE as TIMELINE
 
 __all__ = ["PAGES"]
@@ -28,6 +29,7 @@ PAGES: tuple[Page, ...] = (
     FINDINGS,
     BOTTLENECKS,
     OPERATORS,
+    ROOFLINE,
     CRITICAL_PATH,
     LAUNCH,
     OVERLAP,

@@ -123,7 +123,7 @@ def _body(runs: tuple[LoadedRun, ...], choice: _Choice, state: ViewState) -> lis
     spread.children[0].children[1] = html.Span(note, id=PAGE.id("spread-note"), className="ck-note")
     groups = html.Div(_groups(loaded, choice, scope, state.theme), id=PAGE.id("groups"))
     return [
-        html.Div([groups, spread], className="ck-map-columns"),
+        html.Div([groups, spread], className="ck-wide-columns"),
         placeholder(_SLUG, "kernels", at, height=460),
         html.Div(
             [
