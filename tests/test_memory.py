@@ -19,6 +19,7 @@ from chakra_core.readers.proto import run_metadata_pb2, xplane_pb2
 from chakra_core.schema import Category
 from chakra_core.store.pack import parts_to_run, run_to_parts
 from chakra_core.trace import Run
+from dashboard.__main__ import main
 from tests.builder import make_trace, node
 
 ARGS = {"Device Type": 1, "Device Id": 0, "Total Reserved": 1000}
@@ -263,3 +264,14 @@ def test_what_tensorflow_and_jax_record(corpus):
         for curve in curves:
             assert curve.live_bytes == curve.peak_bytes - (curve.before_bytes or 0), name
             assert curve.before_bytes in (0, None), name
+
+
+def test_the_command_line_prints_it(tmp_path, capsys):
+    assert main(["analyze", str(kineto(tmp_path)), "--no-cache", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["traces"]
+    (device,) = record["memory"]["devices"]
+    assert (device["place"], device["peak_bytes"], device["never_freed_bytes"]) == ("cuda:0", 5120, 1024)
+    assert device["curve"]["allocated_bytes"] == [4096, 4608, 5120]
+    assert (record["collectives"], record["collectives_total"]["reason"]) == ([], "the trace records no communication")
+    assert main(["analyze", str(tmp_path / "memory.json"), "--no-cache"]) == 0
+    assert "5.12 kB" in capsys.readouterr().out

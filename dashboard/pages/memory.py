@@ -26,6 +26,7 @@ __all__ = ["PAGE"]
 _SLUG = "memory"
 _CURVES = 4
 _ROWS = 300
+_AROUND = 50
 
 
 def layout(context: Context) -> Component:
@@ -49,7 +50,7 @@ def _copies_of(loaded: LoadedRun, rank: int, scope: Scope) -> tuple[CopyClass, .
 def _run(context: Context, at: int) -> Component:
     loaded, rank, scope = _found(context, at)
     result = _curves(loaded, rank, scope)
-    shown = [_curve(curve, context.state.theme, loaded.run.origin_ns) for curve in result.curves[:_CURVES]]
+    shown = [_curve(loaded, at, rank, curve, context.state.theme) for curve in result.curves[:_CURVES]]
     if len(result.curves) > _CURVES:
         words = f"{_CURVES} of {len(result.curves):,} memories are shown, those with the greatest peaks."
         shown.append(html.P(words, className="ck-hint"))
@@ -73,7 +74,8 @@ def _run(context: Context, at: int) -> Component:
     )
 
 
-def _curve(curve: MemoryCurve, theme: str, origin_ns: int) -> Component:
+def _curve(loaded: LoadedRun, at: int, rank: int, curve: MemoryCurve, theme: str) -> Component:
+    origin_ns = loaded.run.origin_ns
     facts = [
         ("Peak", f"{size(curve.peak_bytes)} at {duration(curve.peak_ns - origin_ns)}"),
         ("Allocations and frees", f"{curve.events:,}"),
@@ -93,7 +95,15 @@ def _curve(curve: MemoryCurve, theme: str, origin_ns: int) -> Component:
     row = html.Dl([html.Div([html.Dt(name), html.Dd(text)]) for name, text in facts], className="ck-fact-row")
     note = "the trace states no totals: counted from its first event" if curve.relative else ""
     figure = figure_of(memory_curve(curve, theme, origin_ns=origin_ns))
-    return card(f"Allocated over time: {plain(curve.place, 60)}", html.Div([row, figure]), note)
+    around = max(int(curve.time_ns[-1] - curve.time_ns[0]) // _AROUND, 1_000)
+    place = {
+        "data-goto": "timeline", "data-t0": str(max(curve.peak_ns - origin_ns - around, 0)),
+        "data-t1": str(curve.peak_ns - origin_ns + around),
+    }  # fmt: skip
+    if curve.live and curve.live[0].row >= 0:
+        place |= {"data-run": str(at), "data-rank": str(rank), "data-row": str(curve.live[0].row)}
+    tools: list[Component] = [html.Button("Show the peak on the timeline", className="ck-button ck-small", **place)]
+    return card(f"Allocated over time: {plain(curve.place, 60)}", html.Div([row, figure]), note, tools)
 
 
 def _live(context: Context, at: int) -> Component:

@@ -45,3 +45,6 @@ def test_memory_without_and_with_allocations(page, base_url, roots):
     until(page, "() => document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length >= 3")
     page.locator(f"{table} .ag-row .ag-cell[col-id=name]:has-text('aten::')").first.click()
     page.wait_for_url(re.compile(r"nodes=0\.0\.r"))
+    page.locator("button:has-text('Show the peak on the timeline')").first.click()
+    page.wait_for_selector(".ck-page-timeline")
+    page.wait_for_url(re.compile(r"timeline\?.*t=\d+-\d+"))
