@@ -19,7 +19,7 @@ from chakra_core.folding import FOLD_SIGN, fold, levels
 from chakra_core.schema import NO_TIME, Category
 from chakra_core.trace import Trace
 
-__all__ = ["MAX_CHILDREN", "Grouping", "build_grouping"]
+__all__ = ["MAX_CHILDREN", "Grouping", "build_grouping", "scopes_in_name"]
 
 I64 = NDArray[np.int64]
 
@@ -153,7 +153,7 @@ def build_grouping(trace: Trace) -> Grouping:
     return Grouping(up, when, tuple(labels), n, depth, basis)
 
 
-def _scope(name: str) -> tuple[str, ...]:
+def scopes_in_name(name: str) -> tuple[str, ...]:
     """Scopes in a name, outermost first, without its last part; empty for names that are no paths."""
     numbered = _NUMBERED.search(name)
     if numbered and "/" not in name and "." not in name:
@@ -169,7 +169,7 @@ def _scope(name: str) -> tuple[str, ...]:
 def _by_names(trace: Trace) -> tuple[I64, list[str], str]:
     """Groups from paths in names; basis is empty where most nodes have none."""
     n = len(trace)
-    scopes = [_scope(name) for name in trace.names]
+    scopes = [scopes_in_name(name) for name in trace.names]
     used = trace.columns.name
     deep = np.array([len(scope) > 0 for scope in scopes] + [False])
     if not n or deep[used].mean() < 0.5:

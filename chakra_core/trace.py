@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakra_core.memory_events import MemoryEvents
 from chakra_core.schema import COLUMNS, NO_TIME, Category, Domain, EdgeKind, LaneKind, NodeKind, Severity, TimeKind
 
 if TYPE_CHECKING:
@@ -241,6 +242,7 @@ class Trace:
     inputs: tuple[str, ...] = ()
     health: tuple[HealthFinding, ...] = ()
     markers: Markers | None = None
+    memory: MemoryEvents | None = None
     attributes_of: AttributeSource = no_attributes
 
     def __len__(self) -> int:

@@ -19,8 +19,8 @@ from dashboard.nodes import names_text
 from dashboard.state import Ids
 
 __all__ = [
-    "count_column", "csv_button", "linked", "name_codes", "register", "stand_for_names", "table", "text_column",
-    "time_column",
+    "count_column", "csv_button", "linked", "name_codes", "number_column", "register", "stand_for_names", "table",
+    "text_column", "time_column",
 ]  # fmt: skip
 
 _ROW_PX = 28
@@ -153,6 +153,16 @@ def count_column(field: str, title: str, **more: Any) -> dict[str, Any]:
         "field": field, "headerName": title, "type": "numericColumn", "flex": 1, "minWidth": 74,
         "filter": "agNumberColumnFilter", "context": {"adds": adds},
         "valueFormatter": {"function": "params.value == null ? '' : d3.format(',')(params.value)"}, **more,
+    }  # fmt: skip
+
+
+def number_column(field: str, title: str, *, share: bool = False, **more: Any) -> dict[str, Any]:
+    """A column of measures that do not add up (bandwidths), to three digits; ``share``: shown in percent."""
+    how = ".1%" if share else ",.4~g"
+    return {
+        "field": field, "headerName": title, "type": "numericColumn", "flex": 1, "minWidth": 78,
+        "filter": "agNumberColumnFilter", "context": {"adds": False},
+        "valueFormatter": {"function": f"params.value == null ? '' : d3.format('{how}')(params.value)"}, **more,
     }  # fmt: skip
 
 

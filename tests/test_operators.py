@@ -75,11 +75,11 @@ def test_kernels_by_hand():
     assert table_.records() == [
         {
             "name": "gemm", "category": "GEMM", "count": 2, "total_ns": 100,
-            "min_ns": 40, "mean_ns": 50.0, "max_ns": 60, "longest": 6,
+            "min_ns": 40, "mean_ns": 50.0, "median_ns": 40, "p95_ns": 60, "max_ns": 60, "longest": 6,
         },
         {
             "name": "orphan", "category": "copy", "count": 1, "total_ns": 7,
-            "min_ns": 7, "mean_ns": 7.0, "max_ns": 7, "longest": 9,
+            "min_ns": 7, "mean_ns": 7.0, "median_ns": 7, "p95_ns": 7, "max_ns": 7, "longest": 9,
         },
     ]  # fmt: skip
     assert table_.records(1) == table_.records()[:1]

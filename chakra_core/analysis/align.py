@@ -44,6 +44,7 @@ class Work:
         key: int64 per link, the key's number; innermost first within a piece. Every piece has at least one.
         row: int64 per link, row of the node that the key is of.
         trace: int64 per link, position of its trace among the run's traces in scope.
+        kernel: int64 per piece, key of its own name, whatever it is grouped by.
         on_device: whether the pieces are device work; else they are host operators with their self time.
     """
 
@@ -53,6 +54,7 @@ class Work:
     key: I64
     row: I64
     trace: I64
+    kernel: I64
     on_device: bool
 
     def __len__(self) -> int:
@@ -104,6 +106,7 @@ def collect(run: Run, keys: Keys, scope: Scope = WHOLE, hints: Hints | None = No
         key=_join([part.key for part in parts]),
         row=_join([part.row for part in parts]),
         trace=_join([part.trace for part in parts]),
+        kernel=_join([part.kernel for part in parts]),
         on_device=on_device,
     )
 
@@ -154,6 +157,7 @@ def _work(
 ) -> Work:
     """Each place in a chain gives several keys (columns of ``links``), the surest first."""
     width = links.shape[1]
+    last = np.searchsorted(piece, np.arange(len(dur_ns)), side="right") - 1
     return Work(
         dur_ns=dur_ns,
         category=category,
@@ -161,6 +165,7 @@ def _work(
         key=links.ravel(),
         row=np.repeat(row, width),
         trace=np.full(links.size, at, np.int64),
+        kernel=links[last, -1],
         on_device=on_device,
     )
 

@@ -29,6 +29,8 @@ __all__ = [
     "as_json",
     "breakdown",
     "breakdowns",
+    "device_of_lane",
+    "launch_start",
     "parts_of",
 ]
 
@@ -121,7 +123,7 @@ def breakdown(trace: Trace, scope: Scope = WHOLE) -> Breakdown:
     if not len(everything):
         return Breakdown(_sum(()), (), (), _why_nothing(trace, scope), clipped=scope.clips)
     everything = everything.at(np.argsort(everything.start_ns, kind="stable"))  # once; all that follows keeps the order
-    device_of = _device_of_lane(trace)
+    device_of = device_of_lane(trace)
     lanes = trace.columns.lane[everything.rows]
     devices = np.where(lanes >= 0, device_of[lanes], -1)
     found: list[DeviceBreakdown] = []
@@ -150,7 +152,7 @@ def _why_nothing(trace: Trace, scope: Scope) -> str:
     return "no device work of the trace has a start time"
 
 
-def _device_of_lane(trace: Trace) -> I64:
+def device_of_lane(trace: Trace) -> I64:
     """Device number of each lane, int64; one extra entry so that an empty list can be indexed."""
     return np.array([*(lane.device for lane in trace.lanes), -1], np.int64)
 
@@ -225,7 +227,7 @@ def _idle_causes(trace: Trace, work: Clipped, scope: Scope) -> tuple[IdleCause, 
     reached = _running_end(end, first)
     gap_start, gap_end = reached[:-1], start[1:]
     is_gap = ~first[1:] & (gap_end > gap_start)
-    launched = _launch_start(trace, rows[1:])
+    launched = launch_start(trace, rows[1:])
     short = gap_end - gap_start < KERNEL_WAIT_NS
     cause = np.where(launched > gap_start, 0, np.where(short, 1, 2))
     if scope.window is not None:
@@ -255,7 +257,7 @@ def _running_end(end: I64, first: NDArray[np.bool_]) -> I64:
     return reached
 
 
-def _launch_start(trace: Trace, rows: I64) -> I64:
+def launch_start(trace: Trace, rows: I64) -> I64:
     """Start of the host call that launched each device row; the smallest int64 where it is not known."""
     c = trace.columns
     parent = c.parent[rows].astype(np.int64)

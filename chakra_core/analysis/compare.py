@@ -2,7 +2,8 @@
 
 Totals are per device and, where a run has several devices (or ranks), the mean over them: every part is rounded to
 whole nanoseconds and the total is their sum, so that
-``delta total = delta compute + delta exposed_comm + delta exposed_memory + delta idle`` holds exactly.
+``delta total = delta compute + delta exposed_comm + delta exposed_memory + delta idle`` holds exactly, and so do the
+splits of compute (``explain``) and of idle time (``idle``) into causes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from chakra_core.analysis.alike import How, Keys
 from chakra_core.analysis.breakdown import PARTS, DeviceBreakdown, breakdowns
 from chakra_core.analysis.explain import CAUSES, Explanation, explain
 from chakra_core.analysis.groupings import GROUPINGS
+from chakra_core.analysis.idle import IDLE_CAUSES, IdleParts, idle_of
 from chakra_core.analysis.operator_table import OperatorTable, mean_ns, operator_table
 from chakra_core.analysis.pins import Pins
 from chakra_core.analysis.places import hints_of
@@ -53,6 +55,7 @@ class RunTotals:
         span_ns: from the first to the last event of the run, host included.
         work_ns: summed duration of everything compared (mean over devices).
         matched_ns: the part of it in groups that the baseline has too; for the baseline, that another run has.
+        idle: the idle time by cause.
         per_device: ``(rank, breakdown)`` of every device.
         by_category: device work by category (mean over devices).
     """
@@ -73,6 +76,7 @@ class RunTotals:
     span_ns: int
     work_ns: int
     matched_ns: int
+    idle: IdleParts
     per_device: tuple[tuple[int, DeviceBreakdown], ...]
     by_category: dict[Category, int]
 
@@ -94,13 +98,17 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a run has more (or, negative, less) than the baseline, in ns; the parts sum to the total."""
+    """What a run has more (or, negative, less) than the baseline, in ns; the parts sum to the total.
+
+    ``idle`` is the change of idle time by cause: it sums to ``idle_ns``.
+    """
 
     total_ns: int
     compute_ns: int
     exposed_comm_ns: int
     exposed_memory_ns: int
     idle_ns: int
+    idle: IdleParts
 
     def part(self, name: str) -> int:
         """One of ``breakdown.PARTS``, in ns."""
@@ -220,6 +228,7 @@ def _totals(
         span_ns=_span(run, scope),
         work_ns=mean_ns(int(work.dur_ns.sum()), units),
         matched_ns=mean_ns(matched, units),
+        idle=idle_of(run, scope).mean(units),
         per_device=per_device,
         by_category={Category(code): mean_ns(int(ns), units) for code, ns in enumerate(by_category) if ns},
     )
@@ -237,7 +246,8 @@ def _span(run: Run, scope: Scope) -> int:
 
 def _delta(run: RunTotals, baseline: RunTotals) -> Delta:
     parts = {f"{part}_ns": run.part(part) - baseline.part(part) for part in PARTS}
-    return Delta(total_ns=sum(parts.values()), **parts)
+    idle = IdleParts(*(run.idle.part(cause) - baseline.idle.part(cause) for cause in IDLE_CAUSES))
+    return Delta(total_ns=sum(parts.values()), idle=idle, **parts)
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
@@ -253,6 +263,7 @@ def as_json(result: Comparison) -> dict[str, Any]:
             _run_json(result.runs[at])
             | {"delta": _delta_json(result.deltas[at])}
             | {"compute_change": {f"{cause}_ns": result.why[at].part(cause) for cause in CAUSES}}
+            | {"idle_change": {f"{cause}_ns": result.deltas[at].idle.part(cause) for cause in IDLE_CAUSES}}
             for at in others
         ],
         "operators": [_row_json(result, row, others) for row in range(len(table))],
@@ -297,6 +308,7 @@ def _run_json(run: RunTotals) -> dict[str, Any]:
         "basis": "device" if run.on_device else "host",
         "total_ns": run.total_ns,
         **{f"{part}_ns": run.part(part) for part in PARTS},
+        "idle": {f"{cause}_ns": run.idle.part(cause) for cause in IDLE_CAUSES},
         "overlap_ratio": run.overlap_ratio,
         "span_ns": run.span_ns,
         "work_ns": run.work_ns,

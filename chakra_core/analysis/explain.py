@@ -85,9 +85,7 @@ def _sums(work: Work, group: I64, compute: NDArray[np.bool_], groups: int) -> I6
 
 def _names(work: Work, group: I64, compute: NDArray[np.bool_], groups: int) -> NDArray[np.uint64]:
     """A number per group that tells the set of kernel names in it: the mixed sum over its distinct names."""
-    last = np.r_[work.piece[1:] != work.piece[:-1], True][: len(work.piece)]  # the last link is the kernel's own name
-    own = work.key[last]
-    pairs = np.unique(np.stack([group[compute], own[compute]]), axis=1)
+    pairs = np.unique(np.stack([group[compute], work.kernel[compute]]), axis=1)
     mixed = (pairs[1].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)

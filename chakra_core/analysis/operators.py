@@ -74,6 +74,8 @@ class Kernels:
         min_ns: int64, shortest.
         max_ns: int64, longest.
         longest: int64, row of the longest instance (ties: the first).
+        median_ns: int64, the shortest duration that at least half of the instances do not exceed (nearest rank).
+        p95_ns: int64, the same for 95 % of them.
     """
 
     names: tuple[str, ...]
@@ -83,6 +85,8 @@ class Kernels:
     min_ns: I64
     max_ns: I64
     longest: I64
+    median_ns: I64
+    p95_ns: I64
 
     def __len__(self) -> int:
         return len(self.names)
@@ -102,6 +106,8 @@ class Kernels:
                 "total_ns": int(self.total_ns[at]),
                 "min_ns": int(self.min_ns[at]),
                 "mean_ns": float(self.mean_ns[at]),
+                "median_ns": int(self.median_ns[at]),
+                "p95_ns": int(self.p95_ns[at]),
                 "max_ns": int(self.max_ns[at]),
                 "longest": int(self.longest[at]),
             }
@@ -141,21 +147,29 @@ def kernels(trace: Trace, scope: Scope = WHOLE) -> Kernels:
     key = c.name[work.rows].astype(np.int64) * span + c.category[work.rows]
     keys, group = np.unique(key, return_inverse=True)
     dur = work.dur_ns
-    shortest = np.full(len(keys), np.iinfo(np.int64).max, np.int64)
-    np.minimum.at(shortest, group, dur)
+    ordered = dur[np.lexsort((dur, group))]
+    count = np.bincount(group, minlength=len(keys)).astype(np.int64)
+    first = np.cumsum(count) - count
     longest, maximum = _longest(group, work, len(keys))
     total = _sums(group, dur, len(keys))
     names = [trace.names[int(key) // span] for key in keys]
     order = sorted(range(len(keys)), key=lambda at: (-int(total[at]), names[at]))
     return Kernels(
-        tuple(names[at] for at in order),
-        (keys % span).astype(np.int8)[order],
-        np.bincount(group, minlength=len(keys)).astype(np.int64)[order],
-        total[order],
-        shortest[order],
-        maximum[order],
-        longest[order],
+        names=tuple(names[at] for at in order),
+        category=(keys % span).astype(np.int8)[order],
+        count=count[order],
+        total_ns=total[order],
+        min_ns=ordered[first][order],
+        max_ns=maximum[order],
+        longest=longest[order],
+        median_ns=ordered[first + _nearest_rank(count, 50)][order],
+        p95_ns=ordered[first + _nearest_rank(count, 95)][order],
     )
+
+
+def _nearest_rank(count: I64, percent: int) -> I64:
+    """Place, among so many values in order, of the least one that at least ``percent`` of them do not exceed."""
+    return np.asarray(-(-count * percent // 100) - 1)
 
 
 def by_category(trace: Trace, scope: Scope = WHOLE) -> dict[Category, int]:

@@ -91,7 +91,7 @@ class _Linked:
                 events=meta.events + self.host.meta.events, details={**meta.details, "link": self.report()},
             ),
             health=self._health(columns, backwards),
-            markers=self.device.markers,
+            markers=self.device.markers, memory=self.device.memory,
             attributes_of=LinkedAttributes(
                 (self.host.meta.path, meta.path), (self.host.attributes_of, self.device.attributes_of), rows
             ),

@@ -114,8 +114,8 @@ def inputs_of(raw: RawEvents, nodes: Nodes) -> tuple[NDArray[np.int32], tuple[st
     return column, tuple(INPUT_SEPARATOR.join(strings[code] for code in triple) for triple in zip(*codes, strict=True))
 
 
-def shapes_of(raw: RawEvents, nodes: Nodes) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Code of each node's shape signature (-1: none) and the signatures."""
+def shapes_of(raw: RawEvents, nodes: Nodes, said: Mapping[int, str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Code of each node's shape signature (-1: none) and the signatures; ``said`` are those of nodes without inputs."""
     dims, types = raw.fields["dims"][nodes.event], raw.fields["types"][nodes.event]
     rows = np.flatnonzero(dims >= 0)
     pairs = dims[rows].astype(np.int64) * (len(raw.strings) + 1) + types[rows] + 1
@@ -124,12 +124,14 @@ def shapes_of(raw: RawEvents, nodes: Nodes) -> tuple[NDArray[np.int32], tuple[st
     for pair in unique.tolist():
         one, two = divmod(pair, len(raw.strings) + 1)
         texts.append(shape_signature(_json_list(raw.strings[one]), _json_list(raw.strings[two - 1]) if two else None))
-    shapes = tuple(dict.fromkeys(text for text in texts if text))
+    shapes = tuple(dict.fromkeys(text for text in [*texts, *said.values()] if text))
     place = {text: at for at, text in enumerate(shapes)}
     codes = np.array([place.get(text, -1) for text in texts] or [-1], np.int32)
     column = np.full(len(nodes), -1, np.int32)
     if len(rows):
         column[rows] = codes[inverse]
+    for row, text in said.items():
+        column[row] = place[text] if column[row] < 0 else column[row]
     return column, shapes
 
 
@@ -142,13 +144,17 @@ def _json_list(text: str) -> Any:
 
 @dataclass
 class Communication:
-    """Columns about communication, one entry per node, and the process groups they index."""
+    """Columns about communication, one entry per node, and the process groups they index.
+
+    ``signature`` says, by row, how many elements of which type a rank puts in, as a shape: ``[1024]:bf16``.
+    """
 
     op: NDArray[np.int8]
     bytes: NDArray[np.int64]
     group: NDArray[np.int32]
     peer: NDArray[np.int32]
     seq: NDArray[np.int64]
+    signature: dict[int, str]
     groups: tuple[ProcessGroup, ...]
 
 
@@ -161,6 +167,7 @@ class _Said:
     group: int = -1
     peer: int = -1
     seq: int = -1
+    signature: str = ""
 
 
 def message_bytes(op: CommOp, received: int, sent: int, element: int) -> int:
@@ -212,7 +219,7 @@ def find_communication(raw: RawEvents, nodes: Nodes) -> Communication:
     n = len(nodes)
     found = Communication(
         np.full(n, CommOp.NONE, np.int8), np.full(n, -1, np.int64), np.full(n, -1, np.int32),
-        np.full(n, -1, np.int32), np.full(n, -1, np.int64), (),
+        np.full(n, -1, np.int32), np.full(n, -1, np.int64), {}, (),
     )  # fmt: skip
     by_host = _annotations(raw, nodes)
     if len(kernels):
@@ -228,6 +235,8 @@ def find_communication(raw: RawEvents, nodes: Nodes) -> Communication:
 def _describe(found: Communication, row: int, what: _Said) -> None:
     found.op[row], found.bytes[row], found.group[row] = what.op, what.bytes, what.group
     found.peer[row], found.seq[row] = what.peer, what.seq
+    if what.signature:
+        found.signature[row] = what.signature
 
 
 def _recorded(raw: RawEvents, nodes: Nodes, groups: Groups) -> dict[int, _Said]:
@@ -262,7 +271,9 @@ def _of_record(raw: RawEvents, entry: Mapping[int, int], groups: Groups) -> _Sai
     peer = peer_in(text(Key.COLLECTIVE))
     if peer < 0 and op in (CommOp.SEND, CommOp.RECV):
         peer = entry.get(Key.TARGET_RANK if op is CommOp.SEND else Key.SOURCE_RANK, -1)
-    return _Said(op, size, group, peer if abs(peer) < 2**31 else -1, entry.get(Key.SEQUENCE, -1))
+    elements, kind = entry.get(Key.IN_ELEMENTS, -1), text(Key.DTYPE)
+    signature = f"[{elements}]:{_short_type(kind)}" if elements >= 0 and kind else ""
+    return _Said(op, size, group, peer if abs(peer) < 2**31 else -1, entry.get(Key.SEQUENCE, -1), signature)
 
 
 def _annotations(raw: RawEvents, nodes: Nodes) -> dict[int, _Said]:
@@ -323,6 +334,7 @@ def _of_kernel(
         next((part.group for part in parts if part.group >= 0), -1),
         next((part.peer for part in fitting if part.peer >= 0), -1),
         next((part.seq for part in parts if part.seq >= 0), -1),
+        next((part.signature for part in fitting if part.signature), ""),
     )
 
 

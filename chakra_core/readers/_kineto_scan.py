@@ -58,7 +58,7 @@ class Key:
 
     COLLECTIVE, DTYPE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS = range(8)
     SEQUENCE, SOURCE_RANK, TARGET_RANK, FLOPS, SYNC_KIND, WAIT_STREAM, WAIT_RECORD, BYTES, NUMBER, SCOPE = range(8, 18)
-    EVENT_NUMBER, ORDINAL, HLO_OP, STEP = range(18, 22)
+    EVENT_NUMBER, ORDINAL, HLO_OP, STEP, RESERVED, ADDRESS, DEVICE_TYPE, DEVICE_ID, CHANGE = range(18, 27)
 
 
 _TEXT, _INT = 64, 96
@@ -72,11 +72,11 @@ _KEYS: tuple[tuple[str, int], ...] = (
     ("Dst Rank", _INT + Key.TARGET_RANK), ("flops", _INT + Key.FLOPS), ("Flops", _INT + Key.FLOPS),
     ("wait_on_stream", _INT + Key.WAIT_STREAM), ("wait_on_cuda_event_record_corr_id", _INT + Key.WAIT_RECORD),
     ("seq_num", _INT + Key.EVENT_NUMBER), ("device_ordinal", _INT + Key.ORDINAL), ("step_num", _INT + Key.STEP),
-    ("hlo_op", _TEXT + Key.HLO_OP),
+    ("hlo_op", _TEXT + Key.HLO_OP), ("Total Reserved", _INT + Key.RESERVED), ("Addr", _INT + Key.ADDRESS),
     ("bytes", _INT + Key.BYTES), ("size", _INT + Key.BYTES), ("Total Allocated", _INT + Key.NUMBER),
     ("ph", 0), ("ts", 1), ("dur", 2), ("id", 3), ("args", 4), ("name", 8), ("cat", 9), ("pid", 10), ("tid", 11),
-    ("scope", 14),
-    ("External id", 16), ("external id", 16), ("correlation", 17), ("stream", 18), ("device", 19),
+    ("Device Type", _INT + Key.DEVICE_TYPE), ("Device Id", _INT + Key.DEVICE_ID), ("Bytes", _INT + Key.CHANGE),
+    ("External id", 16), ("external id", 16), ("correlation", 17), ("stream", 18), ("device", 19), ("scope", 14),
     ("Input Dims", 20), ("Input dims", 20), ("Input type", 21), ("Record function id", 22), ("Concrete Inputs", 23),
 )  # fmt: skip
 _PH, _TS_KEY, _DUR_KEY, _ID_KEY, _ARGS = range(5)

@@ -12,6 +12,7 @@ from chakra_core.readers._kineto_comm import Communication, find_communication, 
 from chakra_core.readers._kineto_health import find_health
 from chakra_core.readers._kineto_kinds import KINDS, KINETO_META, rank_in_name
 from chakra_core.readers._kineto_link import link_nodes, lookup, node_of_event, sparse_of
+from chakra_core.readers._kineto_memory import memory_events
 from chakra_core.readers._kineto_nodes import Nodes, build_nodes, phase_is, track_of
 from chakra_core.readers._kineto_raw import RawEvents
 from chakra_core.readers._kineto_scan import MISSING, Key
@@ -33,13 +34,14 @@ def assemble(source: Source, raw: RawEvents) -> Trace:
     source.progress(0.75, "linked launches")
     links = link_nodes(raw, nodes)
     comm = find_communication(raw, nodes)
-    shape, shapes = shapes_of(raw, nodes)
+    shape, shapes = shapes_of(raw, nodes, comm.signature)
     said, inputs = inputs_of(raw, nodes)
     source.progress(0.9, "named nodes")
     instants = np.flatnonzero(phase_is(raw, "iICRn") & (raw.fields["ts"] != MISSING))
     names, code = _names(raw, nodes, instants)
     meta = _meta(source, raw, comm.groups)
     markers = _markers(raw, nodes, instants, code, base)
+    memory = memory_events(raw, nodes, instants, base)
     attributes = _attributes(raw, nodes)
     raw.fields.clear()  # from here on the nodes say it all; this lowers the memory that a large trace needs
     health = find_health(raw, nodes, links, comm, meta)
@@ -54,6 +56,7 @@ def assemble(source: Source, raw: RawEvents) -> Trace:
         inputs=inputs,
         health=health,
         markers=markers,
+        memory=memory,
         attributes_of=attributes,
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from chakra_core.errors import CorruptTrace
+from chakra_core.readers._run_metadata_memory import memory_of_steps
 from chakra_core.readers._xplane_table import text_of
 from chakra_core.readers.base import Source
 from chakra_core.readers.proto import run_metadata_pb2
@@ -179,6 +180,7 @@ def _build(source: Source, message: Any, nodes: list[tuple[int, Any]]) -> Trace:
         names=names, lanes=lanes, edges=Edges.from_pairs(n, edges[:, 0], edges[:, 1], edges[:, 2]),
         meta=TraceMeta(path=str(source.path), format=RunMetadataReader.name, rank=0, world_size=1, events=n),
         health=tuple(health),
+        memory=memory_of_steps([text_of(one.device) for one in message.step_stats.dev_stats], nodes, lane_of),
         attributes_of=lambda row: _attributes(nodes[row][1]),
     )  # fmt: skip
 

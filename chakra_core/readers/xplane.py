@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from chakra_core.errors import CorruptTrace
+from chakra_core.memory_events import MemoryEvents
 from chakra_core.readers._hlo import HloModule, parse_module
 from chakra_core.readers._kineto_text import EventText
 from chakra_core.readers.base import Source
@@ -54,6 +55,7 @@ class _Collected:
 
     parts: list[Events] = field(default_factory=list)
     instants: list[Events] = field(default_factory=list)
+    memory: list[MemoryEvents] = field(default_factory=list)
     names: Texts = field(default_factory=_texts)
     ops: Texts = field(default_factory=_texts)
     texts: Texts = field(default_factory=_texts)
@@ -177,6 +179,7 @@ def _walk_device(found: _Collected, at: int, plane: PlaneTable) -> None:
 
 def _walk_host(found: _Collected, at: int, plane: PlaneTable) -> None:
     from chakra_core.readers._xplane_events import BY_NAME, events_of
+    from chakra_core.readers._xplane_memory import memory_of
 
     events = events_of(plane, at, found.names, found.ops, found.texts)
     threads = [found.lane(plane.name, line.name, Domain.HOST, LaneKind.THREAD) for line in plane.lines]
@@ -186,6 +189,7 @@ def _walk_host(found: _Collected, at: int, plane: PlaneTable) -> None:
     instant = (events.dur == 0) & ~has_op
     events.allocated[~instant] = -1
     found.instants.append(events.of(instant | ends))
+    found.memory.append(memory_of(plane, events, found.names))
     work = has_op & (events.correlation < 0) & ~ends
     for device in np.unique(events.ordinal[work]).tolist():
         rows = work & (events.ordinal == device)
@@ -237,8 +241,14 @@ def _build(source: Source, space: Any, found: _Collected, text: EventText) -> Tr
         markers=Markers(
             instants.start + shift, instants.name.astype(np.int32), instants.lane.astype(np.int32), allocated
         ),
+        memory=_memory(found, shift),
         attributes_of=_attributes(events, found.planes, text),
     )  # fmt: skip
+
+
+def _memory(found: _Collected, shift: int) -> MemoryEvents | None:
+    joined = MemoryEvents.joined(found.memory)
+    return None if joined is None else replace(joined, ts_ns=joined.ts_ns + shift)
 
 
 def _classified(events: Events, found: _Collected, collectives: Collectives) -> I64:

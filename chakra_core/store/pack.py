@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.link.combine import LinkedAttributes
+from chakra_core.memory_events import MEMORY_COLUMNS, MemoryEvents
 from chakra_core.readers.base import Packed
 from chakra_core.schema import COLUMNS, Domain, LaneKind, Severity, TimeKind
 from chakra_core.trace import (
@@ -84,6 +85,8 @@ def _trace_parts(
     if trace.markers is not None:
         for field in dataclasses.fields(Markers):
             arrays[f"{prefix}markers.{field.name}"] = getattr(trace.markers, field.name)
+    if trace.memory is not None:
+        arrays |= {f"{prefix}memory.{name}": array for name, array in trace.memory.arrays().items()}
     place, inside = _place(trace.meta.path, places)
     attributes = _put_attributes(arrays, prefix, trace.attributes_of, places)
     if inside and attributes == {"module": ""}:
@@ -99,6 +102,7 @@ def _trace_parts(
         "lanes": [_plain(lane) for lane in trace.lanes],
         "health": [_plain(finding) for finding in trace.health],
         "markers": trace.markers is not None,
+        "memory": None if trace.memory is None else list(trace.memory.places),
         "attributes": attributes,
     }
 
@@ -193,13 +197,17 @@ def _trace(
     markers = None
     if part["markers"]:
         markers = Markers(*(arrays[f"{prefix}markers.{field.name}"] for field in dataclasses.fields(Markers)))
+    memory = None
+    if part["memory"] is not None:
+        kept = {name: arrays[f"{prefix}memory.{name}"] for name in MEMORY_COLUMNS}
+        memory = MemoryEvents.of(kept, tuple(part["memory"]))
     lanes = tuple(
         Lane(**{**lane, "domain": Domain(lane["domain"]), "kind": LaneKind(lane["kind"])}) for lane in part["lanes"]
     )
     return Trace(
         columns, _texts(arrays, f"{prefix}names"), lanes, edges, TraceMeta(**meta),
         shapes=_texts(arrays, f"{prefix}shapes"), inputs=_texts(arrays, f"{prefix}inputs"),
-        health=tuple(map(_finding, part["health"])), markers=markers,
+        health=tuple(map(_finding, part["health"])), markers=markers, memory=memory,
         attributes_of=_attributes(part, prefix, arrays, files, read),
     )  # fmt: skip
 

@@ -57,6 +57,7 @@ def take(trace: Trace, rows: I64, *, whole: bool = False) -> tuple[Trace, int]:
         edges=Edges.from_pairs(len(rows), sources[kept], targets[kept], edges.kinds[kept]),
         attributes_of=_Moved(trace.attributes_of, rows, whole),
         markers=None,
+        memory=None,
     )
     return made, cut
 

@@ -10,6 +10,7 @@ from typing import Any
 from chakra_core.analysis.findings import Thresholds, find
 from chakra_core.errors import AnalysisError
 from chakra_core.trace import Run, Trace
+from chakra_core.words import size
 from dashboard.commands.base import EXIT_FAILED, EXIT_OK, Command, complain, emit, print_table
 from dashboard.commands.inputs import add_together, open_each
 from dashboard.commands.scopes import add_scope, scope_for, select_ranks
@@ -100,6 +101,7 @@ def _print(record: dict[str, Any]) -> None:
         rows = [(row["name"], row["count"], f"{row['total_ns'] / 1e6:,.3f}") for row in record[key][:_SHOWN]]
         if rows:
             print_table((title, "count", "total ms"), rows)
+    _print_moved(record)
     found = [
         (entry["title"], "" if entry["saving_ns"] is None else f"{entry['saving_ns'] / 1e6:,.3f}")
         for entry in record["findings"][:_SHOWN]
@@ -108,6 +110,22 @@ def _print(record: dict[str, Any]) -> None:
         print_table(("finding", "saves at most, ms"), found)
     path = record["critical_path"]["dependency"]
     print_table(("dependency critical path", "ms"), [(f"{path['nodes']:,} nodes", f"{path['length_ns'] / 1e6:,.3f}")])
+
+
+def _print_moved(record: dict[str, Any]) -> None:
+    """Collectives and memory, where the trace has any."""
+    rows = [
+        (
+            entry["op"], "?" if entry["bytes"] is None else size(entry["bytes"]), entry["count"],
+            f"{entry['total_ns'] / 1e6:,.3f}", "?" if entry["busbw_gbps"] is None else f"{entry['busbw_gbps']:,.3f}",
+        )
+        for entry in record["collectives"][:_SHOWN]
+    ]  # fmt: skip
+    if rows:
+        print_table(("collective", "size", "count", "total ms", "busbw GB/s"), rows)
+    peaks = [(entry["place"], size(entry["peak_bytes"])) for entry in record["memory"]["devices"][:_SHOWN]]
+    if peaks:
+        print_table(("memory", "peak"), peaks)
 
 
 COMMAND = Command(

@@ -9,16 +9,16 @@ import numpy as np
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from chakra_core.analysis.host import HOST_PARTS, HostBreakdown, host_breakdown
+from chakra_core.analysis.host import host_breakdown
 from chakra_core.analysis.launch import MIN_RUN, Launches, launches
 from chakra_core.analysis.scope import Scope
 from chakra_core.trace import Trace
-from dashboard.figures.bars import grouped_bars
 from dashboard.figures.launch import delay_histogram, queue_figure
 from dashboard.library import Library, LoadedRun
 from dashboard.nodes import rows_text
 from dashboard.page import Context, Page
 from dashboard.pages._critical_view import card, figure_of
+from dashboard.pages._host_view import host_card
 from dashboard.pages._within import SCOPED, scope_from, within
 from dashboard.scopes import scope_in
 from dashboard.state import Ids
@@ -76,7 +76,7 @@ def _body(loaded: LoadedRun, at: int, rank: int, theme: str, scope: Scope) -> li
     host = within(loaded, ("host", rank), scope, lambda run: host_breakdown(run.by_rank(rank), scope))
     if result.reason:
         words = f"There is nothing to say of launches: {result.reason}."
-        return [html.P(words, className="ck-hint"), html.Div(_host_card(trace, host, theme), className="ck-column")]
+        return [html.P(words, className="ck-hint"), html.Div(host_card(trace, host, theme), className="ck-column")]
     streams = sorted(result.streams, key=lambda stream: -len(stream.time_ns))
     shown = [(_lane(trace, stream.lane), stream.time_ns, stream.length) for stream in streams[:_STREAMS]]
     more = f"the {_STREAMS} busiest of {len(streams)} streams" if len(streams) > _STREAMS else "per stream"
@@ -97,7 +97,7 @@ def _body(loaded: LoadedRun, at: int, rank: int, theme: str, scope: Scope) -> li
                     [
                         _bound_card(trace, result, at, rank, loaded.run.origin_ns, theme),
                         _short_card(trace, result, at, rank, theme),
-                        _host_card(trace, host, theme),
+                        host_card(trace, host, theme),
                     ],
                     className="ck-column",
                 ),
@@ -213,19 +213,6 @@ def _short_card(trace: Trace, result: Launches, at: int, rank: int, theme: str) 
     ]
     grid, tools = linked("launch-short", columns, records, theme, at=at)
     return card("Short kernels", grid, "shorter than the call that launched them: worth fusing or a graph", tools)
-
-
-def _host_card(trace: Trace, host: HostBreakdown, theme: str) -> Component:
-    if host.reason:
-        return card(
-            "What the launching thread does",
-            html.P(f"{host.reason[:1].upper()}{host.reason[1:]}.", className="ck-hint"),
-        )
-    parts = [(name, value) for name, value in zip(HOST_PARTS, host.parts_ns, strict=True) if value]
-    bars = grouped_bars([name for name, _ in parts], {"time": [value for _, value in parts]}, theme)
-    bars.update_layout(showlegend=False)
-    note = f"{plain(trace.lanes[host.lane].name, 60)}, {duration(host.total_ns)}"
-    return card("What the launching thread does", figure_of(bars), note)
 
 
 def register(app: Dash, library: Library) -> None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12run_metadata.proto\x12\x18\x63hakra_core.run_metadata\"\x84\x01\n\x0bRunMetadata\x12\x37\n\nstep_stats\x18\x01 \x01(\x0b\x32#.chakra_core.run_metadata.StepStats\x12<\n\x10partition_graphs\x18\x03 \x03(\x0b\x32\".chakra_core.run_metadata.GraphDef\"I\n\tStepStats\x12<\n\tdev_stats\x18\x01 \x03(\x0b\x32).chakra_core.run_metadata.DeviceStepStats\"\xe4\x01\n\x0f\x44\x65viceStepStats\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\x0c\x12;\n\nnode_stats\x18\x02 \x03(\x0b\x32\'.chakra_core.run_metadata.NodeExecStats\x12P\n\x0cthread_names\x18\x03 \x03(\x0b\x32:.chakra_core.run_metadata.DeviceStepStats.ThreadNamesEntry\x1a\x32\n\x10ThreadNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\x8e\x03\n\rNodeExecStats\x12\x11\n\tnode_name\x18\x01 \x01(\x0c\x12\x18\n\x10\x61ll_start_micros\x18\x02 \x01(\x03\x12\x1b\n\x13op_start_rel_micros\x18\x03 \x01(\x03\x12\x19\n\x11op_end_rel_micros\x18\x04 \x01(\x03\x12\x1a\n\x12\x61ll_end_rel_micros\x18\x05 \x01(\x03\x12\x34\n\x06output\x18\x07 \x03(\x0b\x32$.chakra_core.run_metadata.NodeOutput\x12\x16\n\x0etimeline_label\x18\x08 \x01(\x0c\x12\x18\n\x10scheduled_micros\x18\t \x01(\x03\x12\x11\n\tthread_id\x18\n \x01(\r\x12\x17\n\x0f\x61ll_start_nanos\x18\r \x01(\x03\x12\x1a\n\x12op_start_rel_nanos\x18\x0e \x01(\x03\x12\x18\n\x10op_end_rel_nanos\x18\x0f \x01(\x03\x12\x19\n\x11\x61ll_end_rel_nanos\x18\x10 \x01(\x03\x12\x17\n\x0fscheduled_nanos\x18\x11 \x01(\x03\"c\n\nNodeOutput\x12\x0c\n\x04slot\x18\x01 \x01(\x05\x12G\n\x12tensor_description\x18\x03 \x01(\x0b\x32+.chakra_core.run_metadata.TensorDescription\"\xa9\x01\n\x11TensorDescription\x12\r\n\x05\x64type\x18\x01 \x01(\x05\x12\x34\n\x05shape\x18\x02 \x01(\x0b\x32%.chakra_core.run_metadata.TensorShape\x12O\n\x16\x61llocation_description\x18\x04 \x01(\x0b\x32/.chakra_core.run_metadata.AllocationDescription\"Z\n\x0bTensorShape\x12\x36\n\x03\x64im\x18\x02 \x03(\x0b\x32).chakra_core.run_metadata.TensorShape.Dim\x1a\x13\n\x03\x44im\x12\x0c\n\x04size\x18\x01 \x01(\x03\"a\n\x15\x41llocationDescription\x12\x17\n\x0frequested_bytes\x18\x01 \x01(\x03\x12\x17\n\x0f\x61llocated_bytes\x18\x02 \x01(\x03\x12\x16\n\x0e\x61llocator_name\x18\x03 \x01(\x0c\";\n\x08GraphDef\x12/\n\x04node\x18\x01 \x03(\x0b\x32!.chakra_core.run_metadata.NodeDef\"B\n\x07NodeDef\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\n\n\x02op\x18\x02 \x01(\x0c\x12\r\n\x05input\x18\x03 \x03(\x0c\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12run_metadata.proto\x12\x18\x63hakra_core.run_metadata\"\x84\x01\n\x0bRunMetadata\x12\x37\n\nstep_stats\x18\x01 \x01(\x0b\x32#.chakra_core.run_metadata.StepStats\x12<\n\x10partition_graphs\x18\x03 \x03(\x0b\x32\".chakra_core.run_metadata.GraphDef\"I\n\tStepStats\x12<\n\tdev_stats\x18\x01 \x03(\x0b\x32).chakra_core.run_metadata.DeviceStepStats\"\xe4\x01\n\x0f\x44\x65viceStepStats\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\x0c\x12;\n\nnode_stats\x18\x02 \x03(\x0b\x32\'.chakra_core.run_metadata.NodeExecStats\x12P\n\x0cthread_names\x18\x03 \x03(\x0b\x32:.chakra_core.run_metadata.DeviceStepStats.ThreadNamesEntry\x1a\x32\n\x10ThreadNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\xcd\x03\n\rNodeExecStats\x12\x11\n\tnode_name\x18\x01 \x01(\x0c\x12\x18\n\x10\x61ll_start_micros\x18\x02 \x01(\x03\x12\x1b\n\x13op_start_rel_micros\x18\x03 \x01(\x03\x12\x19\n\x11op_end_rel_micros\x18\x04 \x01(\x03\x12\x1a\n\x12\x61ll_end_rel_micros\x18\x05 \x01(\x03\x12=\n\x06memory\x18\x06 \x03(\x0b\x32-.chakra_core.run_metadata.AllocatorMemoryUsed\x12\x34\n\x06output\x18\x07 \x03(\x0b\x32$.chakra_core.run_metadata.NodeOutput\x12\x16\n\x0etimeline_label\x18\x08 \x01(\x0c\x12\x18\n\x10scheduled_micros\x18\t \x01(\x03\x12\x11\n\tthread_id\x18\n \x01(\r\x12\x17\n\x0f\x61ll_start_nanos\x18\r \x01(\x03\x12\x1a\n\x12op_start_rel_nanos\x18\x0e \x01(\x03\x12\x18\n\x10op_end_rel_nanos\x18\x0f \x01(\x03\x12\x19\n\x11\x61ll_end_rel_nanos\x18\x10 \x01(\x03\x12\x17\n\x0fscheduled_nanos\x18\x11 \x01(\x03\"=\n\x10\x41llocationRecord\x12\x14\n\x0c\x61lloc_micros\x18\x01 \x01(\x03\x12\x13\n\x0b\x61lloc_bytes\x18\x02 \x01(\x03\"\xd2\x01\n\x13\x41llocatorMemoryUsed\x12\x16\n\x0e\x61llocator_name\x18\x01 \x01(\x0c\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x03\x12\x12\n\npeak_bytes\x18\x03 \x01(\x03\x12\x12\n\nlive_bytes\x18\x04 \x01(\x03\x12\x1e\n\x16\x61llocator_bytes_in_use\x18\x05 \x01(\x03\x12\x46\n\x12\x61llocation_records\x18\x06 \x03(\x0b\x32*.chakra_core.run_metadata.AllocationRecord\"c\n\nNodeOutput\x12\x0c\n\x04slot\x18\x01 \x01(\x05\x12G\n\x12tensor_description\x18\x03 \x01(\x0b\x32+.chakra_core.run_metadata.TensorDescription\"\xa9\x01\n\x11TensorDescription\x12\r\n\x05\x64type\x18\x01 \x01(\x05\x12\x34\n\x05shape\x18\x02 \x01(\x0b\x32%.chakra_core.run_metadata.TensorShape\x12O\n\x16\x61llocation_description\x18\x04 \x01(\x0b\x32/.chakra_core.run_metadata.AllocationDescription\"Z\n\x0bTensorShape\x12\x36\n\x03\x64im\x18\x02 \x03(\x0b\x32).chakra_core.run_metadata.TensorShape.Dim\x1a\x13\n\x03\x44im\x12\x0c\n\x04size\x18\x01 \x01(\x03\"a\n\x15\x41llocationDescription\x12\x17\n\x0frequested_bytes\x18\x01 \x01(\x03\x12\x17\n\x0f\x61llocated_bytes\x18\x02 \x01(\x03\x12\x16\n\x0e\x61llocator_name\x18\x03 \x01(\x0c\";\n\x08GraphDef\x12/\n\x04node\x18\x01 \x03(\x0b\x32!.chakra_core.run_metadata.NodeDef\"B\n\x07NodeDef\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\n\n\x02op\x18\x02 \x01(\x0c\x12\r\n\x05input\x18\x03 \x03(\x0c\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,19 +42,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_start=437
   _globals['_DEVICESTEPSTATS_THREADNAMESENTRY']._serialized_end=487
   _globals['_NODEEXECSTATS']._serialized_start=490
-  _globals['_NODEEXECSTATS']._serialized_end=888
-  _globals['_NODEOUTPUT']._serialized_start=890
-  _globals['_NODEOUTPUT']._serialized_end=989
-  _globals['_TENSORDESCRIPTION']._serialized_start=992
-  _globals['_TENSORDESCRIPTION']._serialized_end=1161
-  _globals['_TENSORSHAPE']._serialized_start=1163
-  _globals['_TENSORSHAPE']._serialized_end=1253
-  _globals['_TENSORSHAPE_DIM']._serialized_start=1234
-  _globals['_TENSORSHAPE_DIM']._serialized_end=1253
-  _globals['_ALLOCATIONDESCRIPTION']._serialized_start=1255
-  _globals['_ALLOCATIONDESCRIPTION']._serialized_end=1352
-  _globals['_GRAPHDEF']._serialized_start=1354
-  _globals['_GRAPHDEF']._serialized_end=1413
-  _globals['_NODEDEF']._serialized_start=1415
-  _globals['_NODEDEF']._serialized_end=1481
+  _globals['_NODEEXECSTATS']._serialized_end=951
+  _globals['_ALLOCATIONRECORD']._serialized_start=953
+  _globals['_ALLOCATIONRECORD']._serialized_end=1014
+  _globals['_ALLOCATORMEMORYUSED']._serialized_start=1017
+  _globals['_ALLOCATORMEMORYUSED']._serialized_end=1227
+  _globals['_NODEOUTPUT']._serialized_start=1229
+  _globals['_NODEOUTPUT']._serialized_end=1328
+  _globals['_TENSORDESCRIPTION']._serialized_start=1331
+  _globals['_TENSORDESCRIPTION']._serialized_end=1500
+  _globals['_TENSORSHAPE']._serialized_start=1502
+  _globals['_TENSORSHAPE']._serialized_end=1592
+  _globals['_TENSORSHAPE_DIM']._serialized_start=1573
+  _globals['_TENSORSHAPE_DIM']._serialized_end=1592
+  _globals['_ALLOCATIONDESCRIPTION']._serialized_start=1594
+  _globals['_ALLOCATIONDESCRIPTION']._serialized_end=1691
+  _globals['_GRAPHDEF']._serialized_start=1693
+  _globals['_GRAPHDEF']._serialized_end=1752
+  _globals['_NODEDEF']._serialized_start=1754
+  _globals['_NODEDEF']._serialized_end=1820
 # @@protoc_insertion_point(module_scope)
