@@ -135,23 +135,34 @@ def _meetings(traces: Sequence[Trace], offsets: I64) -> tuple[I64, I64, I64]:
     The k-th collective of a group on one rank meets the k-th of the same group on the others. A group is told by its
     name and its members; a trace that is no member, or has fewer collectives of the group, is not waited for.
     """
-    meetings: dict[tuple[str, tuple[int, ...], int], list[int]] = defaultdict(list)
+    codes: dict[tuple[str, tuple[int, ...]], int] = {("", ()): 0}
+    parts = [np.empty((3, 0), np.int64)]
     for at, trace in enumerate(traces):
         c = trace.columns
-        rows = np.flatnonzero((c.kind == NodeKind.COMM_COLL) & (c.domain == Domain.DEVICE))
-        counters: dict[tuple[str, tuple[int, ...]], int] = defaultdict(int)
-        for row in _in_order(trace, rows).tolist():
-            group = trace.meta.groups[c.comm_group[row]] if c.comm_group[row] >= 0 else None
-            key = ("", ()) if group is None else (group.name, tuple(sorted(group.ranks)))
-            meetings[*key, counters[key]].append(row + int(offsets[at]))
-            counters[key] += 1
+        rows = _in_order(trace, np.flatnonzero((c.kind == NodeKind.COMM_COLL) & (c.domain == Domain.DEVICE)))
+        known = [(group.name, tuple(sorted(group.ranks))) for group in trace.meta.groups]
+        code = np.array([codes.setdefault(key, len(codes)) for key in known] + [0], np.int64)
+        group = code[np.where(c.comm_group[rows] >= 0, c.comm_group[rows], len(known))]
+        parts.append(np.stack([rows + offsets[at], group, _occurrence(group)]))
+    rows, group, turn = np.concatenate(parts, axis=1)
+    _, found, counts = np.unique(group * (turn.max(initial=0) + 1) + turn, return_inverse=True, return_counts=True)
+    shared = counts > 1
+    number = np.where(shared, np.cumsum(shared) - 1, -1)[found]
     instance = np.full(int(offsets[-1]), -1, np.int64)
-    kept = [rows for rows in meetings.values() if len(rows) > 1]
-    for number, meeting in enumerate(kept):
-        instance[meeting] = number
-    member_ptr = np.concatenate([[0], np.cumsum([len(meeting) for meeting in kept])]).astype(np.int64)
-    members = np.array([row for meeting in kept for row in meeting], np.int64)
-    return instance, member_ptr, members
+    instance[rows] = number
+    member_ptr = np.concatenate([[0], np.cumsum(counts[shared])]).astype(np.int64)
+    order = np.argsort(number, kind="stable")
+    return instance, member_ptr, rows[order][int((number < 0).sum()) :]
+
+
+def _occurrence(values: I64) -> I64:
+    """How many equal ones came before each value."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    before = np.empty(len(values), np.int64)
+    before[order] = np.arange(len(values)) - np.repeat(begins, np.diff(begins, append=len(values)))
+    return before
 
 
 def _transfers(traces: Sequence[Trace], offsets: I64) -> tuple[I64, I64]:

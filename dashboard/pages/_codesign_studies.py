@@ -211,18 +211,18 @@ def _devices(prefix: str, source_ns: int, rows: Sequence[OnDevice], theme: str) 
         }
         for row, outcome in done
     ]  # fmt: skip
-    number = {"type": "numericColumn", "flex": 1}
+    number = {"type": "numericColumn", "flex": 1, "minWidth": 88, "wrapHeaderText": True, "autoHeaderHeight": True}
     columns = [
         text_column("name", "Device", flex=2),
         text_column("vendor", "Vendor", flex=1),
-        time_column("ns", "Device time", largest),
-        time_column("busy", "Busy", largest),
+        time_column("ns", "Device", largest, headerTooltip="device time: from the first to the last work of the device that takes longest"),
+        time_column("busy", "Busy", largest, headerTooltip="device time without idle"),
         {"field": "gain", "headerName": "Speed-up", "headerTooltip": "device time of the run as it is over that on the device", **number},
         {"field": "cost", "headerName": "Cost", "headerTooltip": "price, power: any unit of yours; double-click to enter", "editable": True, "cellDataType": "number", **number},
         {"colId": "each", "headerName": f"Cost {_TIMES} s", "headerTooltip": "what the run costs on it; energy where the cost is in watts", **number,
          "valueGetter": {"function": "params.data.cost > 0 ? params.data.cost * params.data.ns / 1e9 : null"},
          "valueFormatter": {"function": "params.value == null ? '' : d3.format(',.4~g')(params.value)"}},
-        {"colId": "worth", "headerName": "Speed-up per cost", "headerTooltip": "benefit: speed-up over the entered cost", **number,
+        {"colId": "worth", "headerName": "Speed-up / cost", "headerTooltip": "benefit: speed-up over the entered cost", **number,
          "valueGetter": {"function": "params.data.cost > 0 ? params.data.gain / params.data.cost : null"},
          "valueFormatter": {"function": "params.value == null ? '' : d3.format(',.4~g')(params.value)"}},
         text_column("note", "Note", flex=2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 
 import pytest
 
@@ -70,3 +71,76 @@ def test_the_projection_opens_as_a_run_and_compares(page, base_url):
     page.reload()
     page.wait_for_selector("#compare-grid .ag-row", timeout=60_000)
     assert "on H200 SXM (simulated)" in page.inner_text("#compare-runs")
+
+
+def choose(page, control: str, words: str) -> None:
+    page.click(f"#codesign-{control}")
+    page.locator("[role=option]:visible", has_text=words).first.click()
+
+
+def test_every_control_is_in_the_address_and_goes_back(page, base_url):
+    open_run(page, base_url, RUN, "codesign", "&hardware=H200%20SXM")
+    page.wait_for_selector("#codesign-bars .main-svg")
+    before = device_time(page)
+    for control, words, address in (
+        ("hardware", "H100 SXM", "hardware=H100"), ("source", "H100 SXM", "source=H100"),
+        ("algorithm", "tree", "algorithm=tree"), ("precision", "fp8", "precision=fp8"),
+        ("across", "tensor parallel", "tensor"), ("hardware", "H200 SXM", "hardware=H200"),
+    ):  # fmt: skip
+        choose(page, control, words)
+        until(page, f"() => location.search.includes('{address}')")
+    page.keyboard.press("Escape")
+    page.fill("#codesign-domain", "2")
+    until(page, "() => location.search.includes('domain=2')")
+    page.locator("label[for=codesign-overlap]").last.click()
+    until(page, "() => location.search.includes('overlap=off')")
+    for slider in ("compute", "memory", "link", "latency", "launch", "compression", "data_parallel"):
+        page.focus(f"#codesign-{slider} [role=slider]")
+        page.keyboard.press("ArrowRight")
+        until(page, f"() => location.search.includes('{slider}=')")
+    until(page, "() => document.querySelector('.ck-assumptions').innerText.includes('tensor parallel=across')")
+    assert "communication never runs beside compute" in page.inner_text(".ck-assumptions")
+    page.click("#codesign-reset")
+    until(page, "() => !/overlap|domain|map=|precision|algorithm|link=/.test(location.search)")
+    until(page, f"() => document.querySelector('#codesign-results').innerText.includes('{before}')")
+
+
+def test_two_knobs_make_contours_and_stop_stops(page, base_url):
+    open_run(page, base_url, RUN, "codesign", "&hardware=MI300X")
+    choose(page, "sweep-y", "compute peak")
+    page.click("#codesign-sweep-go")
+    until(page, "() => !document.querySelector('#codesign-sweep-stop').disabled")
+    page.click("#codesign-sweep-stop")
+    until(page, "() => document.querySelector('#codesign-sweep-result').innerText.includes('stopped')")
+    page.click("#codesign-sweep-go")
+    page.wait_for_selector("#codesign-sweep-figure .contour", timeout=60_000)
+
+
+def test_another_run_of_the_workload_stands_beside_it_node_by_node(page, base_url):
+    other = "samples/transformer_dp2_tp4_simulated_mi300x"
+    open_run(page, base_url, [RUN, other], "codesign", "&hardware=MI300X")
+    choose(page, "beside-run", "mi300x")
+    page.wait_for_selector("#codesign-beside-result .ag-row")
+    said = page.inner_text("#codesign-beside-result")
+    assert "100.0% of the nodes met" in said
+    assert "collective" in said
+    choose(page, "beside-side", "the run as it is")
+    until(page, "() => !document.querySelector('#codesign-beside-result').innerText.includes('on MI300X (simulated)')")
+    with page.expect_download() as saved:
+        page.click("#codesign-inputs")
+    with zipfile.ZipFile(saved.value.path()) as archive:
+        assert "astra-sim-inputs/system.json" in archive.namelist()
+
+
+def test_the_error_against_the_real_run_is_stated(page, base_url, roots):
+    if "corpus" not in roots:
+        pytest.skip("no corpus: set CHAKRA_CORPUS to a folder of real traces")
+    pair = [
+        f"corpus/kineto/cross_hw/gaunernst_bert-small-uncased__1016001.{name}.json.gz" for name in ("h100", "mi300x")
+    ]
+    open_run(page, base_url, pair[0], "codesign", "&hardware=MI300X")
+    page.wait_for_selector("#codesign-bars .main-svg")
+    assert "of 3 models measured on both" in page.inner_text("#codesign-results")
+    open_run(page, base_url, pair, "codesign", "&hardware=MI300X")
+    page.wait_for_selector("#codesign-bars .main-svg")
+    assert "+11.5%" in page.inner_text("#codesign-results .ck-table")
