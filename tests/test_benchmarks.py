@@ -12,9 +12,10 @@ from chakra_core.readers.base import Source
 from chakra_core.readers.chakra_et import ChakraEtReader
 from chakra_core.readers.kineto import KinetoReader
 from chakra_core.schema import Category, Domain
+from tests.benchmarks.bench_project import measure
 from tests.benchmarks.files import write_et, write_kineto
 from tests.benchmarks.plot import Line, growth_svg
-from tests.benchmarks.results import deviations
+from tests.benchmarks.results import _project_checks, _projection, deviations
 
 
 def test_generated_et_is_the_same_on_both_paths(tmp_path: Path):
@@ -51,3 +52,16 @@ def test_the_picture_is_well_formed_and_holds_every_point():
     lines = [Line("a < b", [1e5, 1e6], [0.1, 1.1]), Line("c", [1e5, 1e6], [0.2, 2.0])]
     root = ET.fromstring(growth_svg([("time", lines), ("memory", lines)]))  # noqa: S314 - our own text
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 8
+
+
+def test_projection_is_measured_and_held_against_its_targets():
+    found = measure(8, 300)
+    assert found["ranks"] == 8
+    assert found["points"] == 20
+    assert min(found[step] for step in ("floor", "simulate", "replay", "project", "sweep")) > 0
+    slow = {**found, "nodes": 3_200_000, "replay": 3.3, "project": 9.9}
+    assert [met for *_, met in _project_checks(slow)] == [False, True]
+    assert [met for *_, met in _project_checks({**slow, "replay": 3.1, "project": 10.0})] == [True, False]
+    assert "| 3.30 | 1.0 |" in _projection(slow)
+    assert [met for *_, met in _project_checks({"skipped": "why"})] == [False]
+    assert "why" in _projection({"skipped": "why"})

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from chakra_core.hardware import get_device
+from chakra_core.opening import open_run
+from chakra_core.project.simulate import simulate_run
 from chakra_core.samples import samples_root
 from dashboard.__main__ import main
 from tests.test_hardware import MINIMAL
@@ -129,3 +132,15 @@ def test_the_catalogue_is_checked_named_and_written(capsys, tmp_path: Path, monk
     mine.write_text(MINIMAL.replace("= 1e11", "= -1"))
     assert main(["hardware", "--check"]) == 1
     assert "must be a positive number" in capsys.readouterr().err
+
+
+def test_a_trace_without_times_is_projected_from_what_it_was_simulated_on(capsys, corpus):
+    """Work and sizes alone: the projection is what a simulation on the target gives."""
+    path = corpus / "chakra_et" / "derived_stg_dp2_tp2_pp2"
+    status, document = run_json(capsys, "project", str(path), "--hardware", "MI300X")
+    assert status == 0
+    assert any("from H100 SXM to MI300X" in text for text in document["assumptions"])
+    there = simulate_run(open_run([path]), get_device("MI300X"))
+    assert document["span_ns"] == pytest.approx(there.span_ns, rel=0.01)
+    status, document = run_json(capsys, "project", str(path), "--hardware", "H100 SXM")
+    assert document["projected_total_ns"] == document["source_total_ns"]
