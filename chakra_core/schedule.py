@@ -23,7 +23,7 @@ from chakra_core.graph import break_cycles, reverse
 from chakra_core.schema import Category, CommOp, Domain, LaneKind, NodeKind, Severity, TimeKind
 from chakra_core.trace import Edges, HealthFinding, Lane, Trace
 
-__all__ = ["Replay", "replay", "with_lanes"]
+__all__ = ["Replay", "occurrence", "replay", "with_lanes"]
 
 I64 = NDArray[np.int64]
 _RESOURCES = ("host", "compute", "communication")
@@ -143,7 +143,7 @@ def _meetings(traces: Sequence[Trace], offsets: I64) -> tuple[I64, I64, I64]:
         known = [(group.name, tuple(sorted(group.ranks))) for group in trace.meta.groups]
         code = np.array([codes.setdefault(key, len(codes)) for key in known] + [0], np.int64)
         group = code[np.where(c.comm_group[rows] >= 0, c.comm_group[rows], len(known))]
-        parts.append(np.stack([rows + offsets[at], group, _occurrence(group)]))
+        parts.append(np.stack([rows + offsets[at], group, occurrence(group)]))
     rows, group, turn = np.concatenate(parts, axis=1)
     _, found, counts = np.unique(group * (turn.max(initial=0) + 1) + turn, return_inverse=True, return_counts=True)
     shared = counts > 1
@@ -155,7 +155,7 @@ def _meetings(traces: Sequence[Trace], offsets: I64) -> tuple[I64, I64, I64]:
     return instance, member_ptr, rows[order][int((number < 0).sum()) :]
 
 
-def _occurrence(values: I64) -> I64:
+def occurrence(values: I64) -> I64:
     """How many equal ones came before each value."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]

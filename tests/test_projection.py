@@ -11,6 +11,7 @@ from chakra_core.project.projection import project_run, source_device
 from chakra_core.project.retime import Knobs, retime
 from chakra_core.project.shift import Waits, move_points
 from chakra_core.project.simulate import simulate_run
+from chakra_core.project.waits import match_collectives
 from chakra_core.schema import Category, CommOp, EdgeKind, TimeKind
 from chakra_core.synth import TransformerConfig, transformer_run
 from chakra_core.trace import ProcessGroup, Run
@@ -247,3 +248,19 @@ def test_faster_hardware_never_ends_later(trace, factor):
     run = projected(trace, compute=factor)
     assert run.end_ns <= trace.end_ns
     assert (run.traces[0].columns.dur_ns >= 0).all()
+
+
+def test_members_of_meetings_by_hand():
+    groups = [ProcessGroup("0", (0, 1)), ProcessGroup("1", (1, 2))]
+    reduces = lambda *seqs, group=0: [  # noqa: E731 - a builder of this test alone
+        {**collective(10 * at, 5, seq), "comm_group": group} for at, seq in enumerate(seqs)
+    ]
+    one = make_trace([*reduces(7, 8, 9), collective(90, 5, 7, CommOp.ALL_GATHER)], rank=0, groups=groups)
+    two = make_trace([*reduces(8, 7, 9, 9), *reduces(-1, -1, group=1)], rank=1, groups=groups)
+    three = make_trace([node("gemm", 0, 1), *reduces(-1, group=1)], rank=2, groups=groups)
+    traces, rows, meetings = match_collectives(Run((one, two, three), "run"))
+    # 7 and 8 meet by number; 9 is twice on one rank, the gather and the second of group 1 are alone
+    assert [*zip(traces.tolist(), rows.tolist(), meetings.tolist(), strict=True)] == [
+        (0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1), (1, 4, 2), (2, 1, 2)
+    ]  # fmt: skip
+    assert [len(part) for part in match_collectives(Run((make_trace([node("gemm", 0, 1)]),), "run"))] == [0, 0, 0]

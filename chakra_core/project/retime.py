@@ -208,9 +208,10 @@ def _scaled(
 
 
 def _host_copies(trace: Trace) -> NDArray[np.bool_]:
-    hosts = [at for at, name in enumerate(trace.names) if any(word in _flat(name) for word in _HOST_LINK)]
-    copies: NDArray[np.bool_] = np.isin(trace.columns.name, hosts) & (trace.columns.category == Category.COPY)
-    return copies
+    copies: NDArray[np.bool_] = trace.columns.category == Category.COPY
+    names = np.unique(trace.columns.name[copies]).tolist()
+    hosts = [at for at in names if any(word in _flat(trace.names[at]) for word in _HOST_LINK)]
+    return copies & np.isin(trace.columns.name, hosts)
 
 
 def _flat(name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakra_core.project.shift import Waits
+from chakra_core.schedule import occurrence
 from chakra_core.schema import NO_TIME, Category, CommOp, Domain, EdgeKind, LaneKind
 from chakra_core.trace import Run, Trace
 
@@ -176,27 +177,38 @@ def launch_bound_points(trace: Trace, time: I64, waits: Waits) -> I64:
     return points[columns.domain[points // 2] == Domain.DEVICE]
 
 
-def match_collectives(run: Run) -> list[list[tuple[int, int]]]:
-    """Members (trace number, row) of each collective of a run that at least two ranks took part in.
+def match_collectives(run: Run) -> tuple[I64, I64, I64]:
+    """Members of the collectives of a run that at least two ranks took part in.
 
     Matched by group, operation and sequence number; by order within the group where the trace has no numbers.
+
+    Returns:
+        Trace number, row and number of the meeting of each member (int64, parallel), meeting by meeting.
     """
-    found: dict[tuple[object, int, int], list[tuple[int, int]]] = {}
+    codes: dict[object, int] = {"": 0}
+    parts = [np.empty((5, 0), np.int64)]
     for number, trace in enumerate(run.traces):
         columns = trace.columns
         chosen = (columns.domain == Domain.DEVICE) & (columns.comm_op != CommOp.NONE) & (columns.start_ns != NO_TIME)
-        chosen &= ~np.isin(columns.comm_op, [CommOp.SEND, CommOp.RECV])
-        rows = np.flatnonzero(chosen)
-        seen: dict[tuple[object, int], int] = {}
-        for row in rows[np.argsort(columns.start_ns[rows], kind="stable")].tolist():
-            group = int(columns.comm_group[row])
-            known = trace.meta.groups[group] if 0 <= group < len(trace.meta.groups) else None
-            name = (known.ranks or known.name) if known else ""
-            operation = int(columns.comm_op[row])
-            order = seen[name, operation] = seen.get((name, operation), -1) + 1
-            number_in_group = int(columns.comm_seq[row]) if columns.comm_seq[row] >= 0 else order
-            found.setdefault((name, operation, number_in_group), []).append((number, row))
-    return [members for members in found.values() if len({trace for trace, _ in members}) == len(members) > 1]
+        rows = np.flatnonzero(chosen & ~np.isin(columns.comm_op, [CommOp.SEND, CommOp.RECV]))
+        rows = rows[np.argsort(columns.start_ns[rows], kind="stable")]
+        known = [codes.setdefault(group.ranks or group.name, len(codes)) for group in trace.meta.groups]
+        group = columns.comm_group[rows]
+        inside = (group >= 0) & (group < len(known))
+        code = np.array([*known, 0], np.int64)[np.where(inside, group, len(known))]
+        operation = columns.comm_op[rows].astype(np.int64)
+        turn = occurrence(code * (int(operation.max(initial=0)) + 1) + operation)
+        sequence = np.where(columns.comm_seq[rows] >= 0, columns.comm_seq[rows], turn)
+        parts.append(np.stack([np.full(len(rows), number), rows, code, operation, sequence]))
+    table = np.concatenate(parts, axis=1)
+    table = table[:, np.lexsort((table[0], table[4], table[3], table[2]))]
+    same = (table[2:, 1:] == table[2:, :-1]).all(axis=0)
+    meeting = np.concatenate([np.zeros(min(table.shape[1], 1), np.int64), np.cumsum(~same)])
+    twice = same & (table[0, 1:] == table[0, :-1])
+    doubled = np.bincount(meeting[1:][twice], minlength=int(meeting.max(initial=-1)) + 1)
+    kept = (np.bincount(meeting) > 1) & (doubled == 0)
+    members = kept[meeting]
+    return table[0, members], table[1, members], (np.cumsum(kept) - 1)[meeting[members]]
 
 
 def rendezvous_waits(run: Run, new_dur: list[I64], base: I64, first: int) -> tuple[Waits, I64, list[Bool]]:
@@ -209,17 +221,19 @@ def rendezvous_waits(run: Run, new_dur: list[I64], base: I64, first: int) -> tup
         members.
     """
     inside = [np.zeros(len(trace), bool) for trace in run.traces]
-    parts: list[tuple[int, int, int, int]] = []
-    times: list[int] = []
-    for members in match_collectives(run):
-        point = first + len(times)
-        columns = [run.traces[number].columns for number, _ in members]
-        times.append(max(int(c.start_ns[row]) for c, (_, row) in zip(columns, members, strict=True)))
-        before = min(int(c.dur_ns[row]) for c, (_, row) in zip(columns, members, strict=True))
-        after = min(int(new_dur[number][row]) for number, row in members)
-        for number, row in members:
-            inside[number][row] = True
-            start = int(base[number]) + 2 * row
-            parts += [(start, point, 0, 0), (point, start + 1, before, after)]
-    table = np.array(parts, np.int64).reshape(-1, 4).T
-    return Waits(*(np.ascontiguousarray(column) for column in table)), np.array(times, np.int64), inside
+    number, row, meeting = match_collectives(run)
+    if not len(meeting):
+        return Waits.join([]), np.zeros(0, np.int64), inside
+    begins = np.flatnonzero(np.diff(meeting, prepend=-1))
+    at = base[number] // 2 + row
+    start, dur = (
+        np.concatenate([getattr(trace.columns, name) for trace in run.traces])[at] for name in ("start_ns", "dur_ns")
+    )
+    times = np.maximum.reduceat(start, begins)
+    before = np.minimum.reduceat(dur, begins)[meeting]
+    after = np.minimum.reduceat(np.concatenate(new_dur)[at], begins)[meeting]
+    for trace, mask in enumerate(inside):
+        mask[row[number == trace]] = True
+    point, arrival = first + meeting, base[number] + 2 * row
+    waits = [Waits.at_once(arrival, point), Waits(point, arrival + 1, before, after)]
+    return Waits.join(waits), times, inside
