@@ -37,7 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{words}", type=float, default=1.0, metavar="X", help=f"factor on {words.replace('-', ' ')}"
         )
-    parser.add_argument("--algorithm", choices=_ALGORITHMS, default="ring", help="of collectives on the target")
+    parser.add_argument(
+        "--algorithm",
+        choices=_ALGORITHMS,
+        default="ring",
+        help="of collectives on the target (NCCL-like alpha-beta times)",
+    )
     parser.add_argument("--domain", type=int, default=0, metavar="N", help="devices in one scale-up domain")
     parser.add_argument(
         "--map", default="", metavar="GROUP=PLACE,…", dest="mapping",

@@ -145,14 +145,14 @@ def _tables(found: NodeComparison, other: int, theme: str) -> Component:
             "they are not the same workload, or its nodes were numbered anew.",
             className="ck-hint",
         )
-    first, second = (plain(label, 40) for label in found.labels)
+    first, second = (plain(label, 120) for label in found.labels)
     largest = max(max(rank.first_ns, rank.second_ns) for rank in found.ranks)
     ranks, rank_tools = linked(
         "codesign-ranks",
         [
-            count_column("rank", "Rank", adds=False),
-            time_column("first", f"{first} ends at", largest),
-            time_column("second", f"{second} ends at", largest),
+            count_column("rank", "Rank", adds=False, flex=0.6),
+            time_column("first", "This run ends at", largest, headerTooltip=first),
+            time_column("second", "Other ends at", largest, headerTooltip=second),
             _percent_column("error", "Off by"),
             count_column("matched", "Nodes met"),
             count_column("alone", "Only in one"),
@@ -161,7 +161,7 @@ def _tables(found: NodeComparison, other: int, theme: str) -> Component:
         theme,
     )  # fmt: skip
     groups, group_tools = _groups(found, other, theme)
-    head = f"{found.share:.1%} of the nodes met. Off by: {second} against {first}."
+    head = f"{found.share:.1%} of the nodes met. This run: {first}. Other: {second}, off by so much."
     return html.Div(
         [
             html.P(head, className="ck-hint"),
@@ -179,8 +179,8 @@ def _groups(found: NodeComparison, other: int, theme: str) -> tuple[Component, l
         text_column("name", "Name", flex=2),
         text_column("kind", "Kind", flex=1),
         count_column("count", "Nodes"),
-        time_column("first", plain(found.labels[0], 30), largest),
-        time_column("second", plain(found.labels[1], 30), largest),
+        time_column("first", "This run", largest, headerTooltip=plain(found.labels[0], 120)),
+        time_column("second", "Other", largest, headerTooltip=plain(found.labels[1], 120)),
         _percent_column("error", "Off by"),
         time_column("mean", "Mean error", worst, adds=False),
         time_column("worst", "Worst error", worst, adds=False),
